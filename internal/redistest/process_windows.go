@@ -1,0 +1,4 @@
+package redistest
+
+func (p *process) pause() error  { return errNoSignals }
+func (p *process) resume() error { return errNoSignals }
