@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Texts of TransportProtocols.md and of SignalR's server.
+const (
+	textNoID        = "Connection ID required"
+	textUnknownID   = "No Connection with that ID"
+	textOtherWay    = "Cannot change transports mid-connection"
+	textNoPost      = "POST requests are not allowed for WebSocket connections."
+	textNoDelete    = "Cannot terminate this connection using the DELETE endpoint."
+	textUnsupported = " transport not supported by this end point type"
+	textNoHTTP2     = "WebSockets over HTTP/2 are not supported: connect with HTTP/1.1"
+)
+
+// errUnknownID answers every id that opens nothing.
+func errUnknownID() *StatusError {
+	return &StatusError{Code: http.StatusNotFound, Text: textUnknownID}
+}
+
+// get opens a connection, or says why not.
+func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
+	kind := requestedKind(r)
+	id, _ := queryValue(r, "id")
+	if kind != WebSockets {
+		e.refuseGet(w, r, kind, id)
+		return
+	}
+	if err := checkUpgrade(r); err != nil {
+		e.warn(r, "transport: not a WebSocket handshake, a proxy may have changed it: "+err.Text)
+		w.Header().Set("Sec-WebSocket-Version", "13")
+		if err.Code == http.StatusUpgradeRequired {
+			w.Header().Set("Upgrade", "websocket")
+		}
+		e.refuse(w, r, RefusedUpgrade, err)
+		return
+	}
+	if why, err := e.enter(); err != nil {
+		e.refuse(w, r, why, err)
+		return
+	}
+	if why, err := e.openWebSocket(w, r, id); err != nil {
+		e.leave()
+		e.refuse(w, r, why, err)
+	}
+}
+
+// requestedKind says what a GET asks for, in SignalR's order: an event stream
+// even if it is also an upgrade, and a poll if it is neither. Whatever has one
+// of a handshake's headers counts as an upgrade, so that a mangled one is told
+// what it lacks.
+func requestedKind(r *http.Request) Kind {
+	for _, accept := range r.Header["Accept"] {
+		for media := range strings.SplitSeq(accept, ",") {
+			if strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
+				return ServerSentEvents
+			}
+		}
+	}
+	if hasToken(r.Header["Upgrade"], "websocket") || r.Header["Sec-Websocket-Key"] != nil || r.Header["Sec-Websocket-Version"] != nil {
+		return WebSockets
+	}
+	return LongPolling
+}
+
+// checkUpgrade says what is wrong with a WebSocket handshake (RFC 6455 section
+// 4.2.1), before anything is opened for it.
+func checkUpgrade(r *http.Request) *StatusError {
+	bad := func(code int, text string) *StatusError { return &StatusError{Code: code, Text: text} }
+	switch {
+	case r.ProtoMajor > 1:
+		return bad(http.StatusBadRequest, textNoHTTP2)
+	case !r.ProtoAtLeast(1, 1):
+		return bad(http.StatusUpgradeRequired, "WebSockets need HTTP/1.1")
+	case !hasToken(r.Header["Connection"], "upgrade"):
+		return bad(http.StatusUpgradeRequired, "Connection header without upgrade")
+	case !hasToken(r.Header["Upgrade"], "websocket"):
+		return bad(http.StatusUpgradeRequired, "Upgrade header without websocket")
+	case r.Header.Get("Sec-WebSocket-Version") != "13" || len(r.Header["Sec-Websocket-Version"]) > 1:
+		return bad(http.StatusUpgradeRequired, "Sec-WebSocket-Version is not 13")
+	}
+	keys := r.Header["Sec-Websocket-Key"]
+	if len(keys) != 1 {
+		return bad(http.StatusBadRequest, "Sec-WebSocket-Key missing or repeated")
+	}
+	if key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(keys[0])); err != nil || len(key) != 16 {
+		return bad(http.StatusBadRequest, "Sec-WebSocket-Key is not 16 bytes of base64")
+	}
+	return nil
+}
+
+// hasToken reports whether a header that is a list has the token, in any case
+// and on any of its lines (RFC 9110 section 5.6.1).
+func hasToken(lines []string, token string) bool {
+	for _, line := range lines {
+		for field := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(field), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// openWebSocket opens one WebSocket. The id is empty for a client that skipped
+// negotiation.
+func (e *Endpoint) openWebSocket(w http.ResponseWriter, r *http.Request, id string) (Refusal, *StatusError) {
+	info := Info{Kind: WebSockets, Negotiated: id != ""}
+	var until time.Time // zero: no token, no claim
+	if id == "" {
+		info.ID = encodeID(newID())
+	} else {
+		t, why, refused := e.claim(r, id)
+		if refused != nil {
+			return why, refused
+		}
+		info.ID, until = t.connID(), t.until
+	}
+	serve, err := e.opts.Open(r, info)
+	if err != nil {
+		e.release(info.ID, until, false)
+		return RefusedByOpen, asStatus(err, http.StatusInternalServerError)
+	}
+	s, err := e.upgrade(w, r, info.ID)
+	if err != nil {
+		e.release(info.ID, until, false)
+		return RefusedVanished, &StatusError{Code: http.StatusInternalServerError}
+	}
+	e.accepted.Add(1)
+	go e.run(s, serve, until) // until leave, which Wait waits for
+	return 0, nil
+}
+
+// run is the reader of one connection from its first byte to its last.
+func (e *Endpoint) run(s *socket, serve func(Conn), until time.Time) {
+	defer e.leave()
+	defer e.release(s.id, until, true)
+	defer s.end()
+	serve(s)
+}
+
+// claim makes the token the caller's for good, unless it has been somebody's.
+func (e *Endpoint) claim(r *http.Request, id string) (token, Refusal, *StatusError) {
+	t, why, refused := e.lookUp(id)
+	if refused != nil {
+		return t, why, refused
+	}
+	err := e.opts.Claims.Claim(r.Context(), t.connID(), t.until)
+	switch {
+	case err == nil:
+		return t, 0, nil
+	case errors.Is(err, ErrTokenInUse):
+		return t, RefusedIDInUse, &StatusError{Code: http.StatusConflict}
+	case errors.Is(err, ErrTokenSpent):
+		return t, RefusedSpentID, errUnknownID()
+	default:
+		return t, RefusedClaims, &StatusError{Code: http.StatusServiceUnavailable, RetryAfter: retryAfter}
+	}
+}
+
+// lookUp reads a token that is alive: in use here, or not yet expired.
+func (e *Endpoint) lookUp(id string) (token, Refusal, *StatusError) {
+	t, err := parseToken(id, e.opts.Keys.Keys())
+	if err != nil {
+		return t, RefusedUnknownID, errUnknownID()
+	}
+	if !e.opts.Keys.Now().Before(t.until) && !e.opts.Claims.InUse(t.connID()) {
+		return t, RefusedExpiredID, errUnknownID()
+	}
+	return t, 0, nil
+}
+
+func (e *Endpoint) release(id string, until time.Time, spent bool) {
+	if !until.IsZero() {
+		e.opts.Claims.Release(id, until, spent)
+	}
+}
+
+// refuseGet answers an event stream or a poll, neither of which is on offer.
+func (e *Endpoint) refuseGet(w http.ResponseWriter, r *http.Request, kind Kind, id string) {
+	if id == "" {
+		e.refuse(w, r, RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID})
+		return
+	}
+	t, why, refused := e.lookUp(id)
+	switch {
+	case refused != nil:
+		e.refuse(w, r, why, refused)
+	case e.opts.Claims.InUse(t.connID()):
+		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay})
+	default:
+		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusNotFound, Text: string(kind) + textUnsupported})
+	}
+}
+
+// refuseData answers a POST or a DELETE, which no WebSocket takes.
+func (e *Endpoint) refuseData(w http.ResponseWriter, r *http.Request) {
+	id, _ := queryValue(r, "id")
+	if id == "" {
+		e.refuse(w, r, RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID})
+		return
+	}
+	t, why, refused := e.lookUp(id)
+	switch {
+	case refused != nil:
+		e.refuse(w, r, why, refused)
+	case !e.opts.Claims.InUse(t.connID()):
+		e.refuse(w, r, RefusedTransport, errUnknownID())
+	case r.Method == http.MethodPost:
+		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusMethodNotAllowed, Text: textNoPost})
+	default:
+		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textNoDelete})
+	}
+}
+
+// refuseConnect answers a CONNECT: the WebSocket of HTTP/2 (RFC 8441), should
+// the server have announced it.
+func (e *Endpoint) refuseConnect(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(":protocol") == "websocket" {
+		e.warn(r, "transport: WebSocket over HTTP/2 refused: the server must not announce extended CONNECT (GODEBUG=http2xconnect=0)")
+		e.refuse(w, r, RefusedUpgrade, &StatusError{Code: http.StatusBadRequest, Text: textNoHTTP2})
+		return
+	}
+	w.Header().Set("Allow", allowedMethods(false))
+	e.refuse(w, r, RefusedMethod, &StatusError{Code: http.StatusMethodNotAllowed})
+}

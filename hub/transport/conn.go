@@ -1,0 +1,70 @@
+package transport
+
+import "time"
+
+// A Kind names a transport as negotiate spells it.
+type Kind string
+
+// The transports of SignalR (TransportProtocols.md).
+const (
+	WebSockets       Kind = "WebSockets"
+	ServerSentEvents Kind = "ServerSentEvents"
+	LongPolling      Kind = "LongPolling"
+)
+
+// Status codes of RFC 6455 section 7.4.1 that a hub ends a WebSocket with.
+const (
+	StatusNormal        = 1000
+	StatusGoingAway     = 1001
+	StatusInternalError = 1011
+)
+
+// A Conn is one connection as the hub sees it: pieces of a byte stream come
+// in, batches of whole messages go out. It has no opinion about what the bytes
+// mean.
+//
+// One goroutine calls Receive, and never more than one at a time calls Send or
+// SendClose; CloseNow may be called by anybody, at any time, more than once.
+type Conn interface {
+	// ID is the public connection id: 22 characters of base64url for 16
+	// random bytes (ConnectionToken and id: TransportProtocols.md).
+	ID() string
+
+	// Kind says which transport this is.
+	Kind() Kind
+
+	// Binary reports whether the transport carries binary messages.
+	Binary() bool
+
+	// RemoteAddr is the peer's address as the HTTP server saw it.
+	RemoteAddr() string
+
+	// Receive waits for the next piece of the client's byte stream. Where
+	// pieces begin and end means nothing. The piece is valid until the next
+	// call. It returns io.EOF after the client's polite end, and another
+	// error after any other end, CloseNow included.
+	Receive() ([]byte, error)
+
+	// Send writes whole messages, in order, as few times as it can, and
+	// returns when the operating system (for long polling: the poll) has
+	// taken them or the deadline has passed. After an error the connection
+	// is of no more use.
+	Send(batch []*Message, deadline time.Time) error
+
+	// SendClose tells the peer that nothing follows (a WebSocket close frame
+	// with the status; the end of the response elsewhere). Receive goes on
+	// until the peer has answered or CloseNow is called.
+	SendClose(status int, deadline time.Time) error
+
+	// LastReceived says how long after the connection's start its last byte
+	// of any kind arrived, a pong below the hub included.
+	LastReceived() time.Duration
+
+	// Age says how long ago the connection began (the upgrade, not the
+	// handshake).
+	Age() time.Duration
+
+	// CloseNow drops the connection without ceremony and frees a blocked
+	// Receive or Send.
+	CloseNow()
+}

@@ -1,0 +1,205 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An Endpoint is a hub's side of HTTP: it answers negotiate, checks who comes
+// and opens connections. Make one with New.
+type Endpoint struct {
+	// fixed
+	opts    Options
+	origins originList
+	log     *slog.Logger
+	started time.Time
+
+	pieces  sync.Pool // *[pieceSize]byte
+	small   sync.Pool // *[smallBatch]byte
+	batches sync.Pool // *[largeBatch]byte
+
+	negotiated atomic.Uint64
+	accepted   atomic.Uint64
+	refused    [refusals]atomic.Uint64
+	warned     atomic.Int64 // when, since started; 0 is never
+
+	mu      sync.Mutex
+	refusal *StatusError  // guarded by mu
+	open    int           // guarded by mu
+	idle    chan struct{} // guarded by mu; closed when open becomes 0, nil while nobody waits
+}
+
+// New returns an Endpoint, or an error that names the wrong option.
+func New(opts Options) (*Endpoint, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	origins, err := parseOrigins(opts.AllowedOrigins)
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{opts: opts, origins: origins, log: opts.Logger, started: time.Now()}
+	e.pieces.New = func() any { return new([pieceSize]byte) }
+	e.small.New = func() any { return new([smallBatch]byte) }
+	e.batches.New = func() any { return new([largeBatch]byte) }
+	return e, nil
+}
+
+// ServeHTTP answers the requests of one hub. Mount it at the hub's path and at
+// that path plus "/negotiate"; the hub's own path may not end so.
+//
+// It returns when the request is answered. A connection that it opened lives on
+// in a goroutine of its own until its serve returns (see Options.Open and
+// Wait), because the memory of the handshake is freed only on return.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	negotiate := isNegotiate(r.URL.Path)
+	if !e.admitOrigin(w, r, negotiate) {
+		return
+	}
+	if e.opts.Authorize != nil {
+		ctx, err := e.opts.Authorize(r)
+		if err != nil {
+			e.refuse(w, r, RefusedUnauthorized, asStatus(err, http.StatusUnauthorized))
+			return
+		}
+		if ctx != nil {
+			r = r.WithContext(ctx)
+		}
+	}
+	switch {
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", allowedMethods(negotiate))
+		w.WriteHeader(http.StatusNoContent)
+	case negotiate:
+		e.negotiate(w, r)
+	case r.Method == http.MethodGet:
+		e.get(w, r)
+	case r.Method == http.MethodPost || r.Method == http.MethodDelete:
+		e.refuseData(w, r)
+	case r.Method == http.MethodConnect:
+		e.refuseConnect(w, r)
+	default:
+		w.Header().Set("Allow", allowedMethods(negotiate))
+		e.refuse(w, r, RefusedMethod, &StatusError{Code: http.StatusMethodNotAllowed})
+	}
+}
+
+// Refuse makes the endpoint answer every new negotiate and every new
+// connection with err until it is called again with nil. Connections that are
+// open stay. Whoever was let in before Refuse returned is counted by Wait.
+func (e *Endpoint) Refuse(err *StatusError) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refusal = err
+}
+
+// Wait blocks until no connection is open, that is until every serve has
+// returned, or until ctx ends. It ends no connection and refuses none: see
+// Refuse.
+func (e *Endpoint) Wait(ctx context.Context) error {
+	e.mu.Lock()
+	if e.open == 0 {
+		e.mu.Unlock()
+		return nil
+	}
+	if e.idle == nil {
+		e.idle = make(chan struct{})
+	}
+	idle := e.idle
+	e.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Stats are counts since New, and how many connections there are now.
+type Stats struct {
+	Open       int                // connections now
+	Negotiated uint64             // negotiate requests that got a connection id
+	Accepted   uint64             // connections opened
+	Refused    map[Refusal]uint64 // every reason, those that never happened included
+}
+
+// Stats reads the counters.
+func (e *Endpoint) Stats() Stats {
+	s := Stats{
+		Negotiated: e.negotiated.Load(),
+		Accepted:   e.accepted.Load(),
+		Refused:    make(map[Refusal]uint64, refusals),
+	}
+	for i := range e.refused {
+		s.Refused[Refusal(i)] = e.refused[i].Load()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.Open = e.open
+	return s
+}
+
+// enter counts a connection that is about to open, unless it may not.
+func (e *Endpoint) enter() (Refusal, *StatusError) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.refusal != nil {
+		return RefusedUnavailable, e.refusal
+	}
+	if limit := e.opts.MaxConnections; limit > 0 && e.open >= limit {
+		return RefusedFull, &StatusError{Code: http.StatusServiceUnavailable, Text: "Too many connections", RetryAfter: retryAfter}
+	}
+	e.open++
+	return 0, nil
+}
+
+// leave undoes enter.
+func (e *Endpoint) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open--
+	if e.open == 0 && e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+}
+
+// available is what Refuse has said last.
+func (e *Endpoint) available() *StatusError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.refusal
+}
+
+// retryAfter is when to come back after a refusal for want of room.
+const retryAfter = 5 * time.Second
+
+// asStatus returns the *StatusError in err, or an empty one with the code.
+func asStatus(err error, code int) *StatusError {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status
+	}
+	return &StatusError{Code: code}
+}
+
+// isNegotiate reports whether a path is a hub's negotiate path, spelled in
+// either case and with or without a slash behind.
+func isNegotiate(path string) bool {
+	const suffix = "/negotiate"
+	path = strings.TrimSuffix(path, "/")
+	return len(path) >= len(suffix) && strings.EqualFold(path[len(path)-len(suffix):], suffix)
+}
+
+func allowedMethods(negotiate bool) string {
+	if negotiate {
+		return "OPTIONS, POST"
+	}
+	return "DELETE, GET, OPTIONS, POST"
+}

@@ -1,0 +1,267 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Sizes in bytes.
+const (
+	// pieceSize bounds what one Receive returns, and what a client can make
+	// us hold by sending part of a frame.
+	pieceSize = 4 << 10
+
+	// smallBatch and largeBatch are the buffers in which messages are put
+	// together. A slow receiver holds one of them while it is written to.
+	smallBatch = 4 << 10
+	largeBatch = 16 << 10
+)
+
+// statusProtocolError is the status for a peer that breaks RFC 6455.
+const statusProtocolError = 1002
+
+// errClosing is what Send returns after a close frame.
+var errClosing = errors.New("transport: close frame has been sent")
+
+// A socket is a Conn on a WebSocket.
+type socket struct {
+	// fixed
+	endpoint *Endpoint
+	ws       *websocket.Conn
+	id       string
+	remote   string
+
+	// owned by the reader
+	message io.Reader // the message under way; nil between messages
+	piece   *[pieceSize]byte
+
+	wire wire
+}
+
+var _ Conn = (*socket)(nil)
+
+// upgrade turns the request into a WebSocket. If it fails it has answered, as
+// far as there is anybody left to answer.
+func (e *Endpoint) upgrade(w http.ResponseWriter, r *http.Request, id string) (*socket, error) {
+	s := &socket{endpoint: e, id: id, remote: r.RemoteAddr}
+	s.wire.grace = e.opts.WebSocketCloseTimeout
+	h := &hijacker{ResponseWriter: w, wire: &s.wire}
+	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // the origin was checked for every request
+		CompressionMode:    websocket.CompressionDisabled,
+	})
+	if err != nil {
+		if h.wire.Conn != nil {
+			h.wire.drop()
+		}
+		return nil, err
+	}
+	ws.SetReadLimit(-1) // the limit is per record, and the codec's
+	h.reader.Reset(&s.wire)
+	s.ws = ws
+	return s, nil
+}
+
+// A hijacker takes the connection from the HTTP server and gives the library
+// small buffers instead of the server's.
+type hijacker struct {
+	http.ResponseWriter
+	wire   *wire
+	reader *bufio.Reader
+}
+
+// Hijack implements http.Hijacker for websocket.Accept.
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := h.wire
+	w.Conn = conn
+	w.start = time.Now()
+	if err := conn.SetDeadline(time.Time{}); err != nil { // of the HTTP server
+		return nil, nil, err
+	}
+	if err := w.extend(w.start.Add(w.grace)); err != nil {
+		return nil, nil, err
+	}
+	if err := rw.Writer.Flush(); err != nil { // the 101 is still in there
+		return nil, nil, err
+	}
+	if n := rw.Reader.Buffered(); n > 0 { // a client may send right behind the handshake
+		early, _ := rw.Reader.Peek(n)
+		w.early = bytes.Clone(early)
+	}
+	h.reader = bufio.NewReaderSize(w, readBuffer)
+	return w, bufio.NewReadWriter(h.reader, bufio.NewWriterSize(w, writeBuffer)), nil
+}
+
+func (s *socket) ID() string         { return s.id }
+func (s *socket) Kind() Kind         { return WebSockets }
+func (s *socket) Binary() bool       { return true }
+func (s *socket) RemoteAddr() string { return s.remote }
+func (s *socket) Age() time.Duration { return time.Since(s.wire.start) }
+func (s *socket) CloseNow()          { s.wire.drop() }
+
+func (s *socket) LastReceived() time.Duration { return time.Duration(s.wire.last.Load()) }
+
+// Receive implements Conn. It holds a buffer only while a message is under
+// way, so that idle connections have none.
+func (s *socket) Receive() ([]byte, error) {
+	for {
+		if s.message == nil {
+			s.putPiece()
+			_, message, err := s.ws.Reader(context.Background())
+			if err != nil {
+				return nil, s.readFailed(err)
+			}
+			s.message = message
+		}
+		if s.piece == nil {
+			s.piece = s.endpoint.pieces.Get().(*[pieceSize]byte)
+		}
+		n, err := s.message.Read(s.piece[:])
+		if errors.Is(err, io.EOF) { // of the message
+			s.message, err = nil, nil
+		}
+		if err != nil {
+			s.putPiece()
+			return nil, s.readFailed(err)
+		}
+		if n > 0 {
+			return s.piece[:n], nil
+		}
+	}
+}
+
+// readFailed says why nothing more is received. A peer that broke the rules of
+// the protocol is told so where the library has not done it.
+func (s *socket) readFailed(err error) error {
+	w := &s.wire
+	switch {
+	case websocket.CloseStatus(err) != -1:
+		return io.EOF
+	case errors.Is(w.failed, io.EOF): // the end of the stream, but no close frame
+		return fmt.Errorf("transport: receive: %w", io.ErrUnexpectedEOF)
+	case w.failed != nil:
+		return fmt.Errorf("transport: receive: %w", w.failed)
+	case errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("transport: receive: %w", err)
+	}
+	if w.writeStatus(statusProtocolError, time.Now().Add(w.grace)) == nil {
+		piece := s.endpoint.pieces.Get().(*[pieceSize]byte)
+		w.linger(piece[:])
+		s.endpoint.pieces.Put(piece)
+	}
+	return fmt.Errorf("transport: receive: %w", err)
+}
+
+func (s *socket) putPiece() {
+	if s.piece != nil {
+		s.endpoint.pieces.Put(s.piece)
+		s.piece = nil
+	}
+}
+
+// Send implements Conn. One message is one write, several are put together in
+// as few as their buffer allows; each write is whole frames, because pongs may
+// come in between, and because TLS splits anything else.
+func (s *socket) Send(batch []*Message, deadline time.Time) error {
+	s.wire.mu.Lock()
+	defer s.wire.unlock()
+	var err error
+	switch total := totalSize(batch); {
+	case len(batch) == 1:
+		err = s.write(batch[0].Frame(), deadline)
+	case total <= smallBatch:
+		buf := s.endpoint.small.Get().(*[smallBatch]byte)
+		err = s.writeBatch(batch, buf[:0], deadline)
+		s.endpoint.small.Put(buf)
+	default:
+		buf := s.endpoint.batches.Get().(*[largeBatch]byte)
+		err = s.writeBatch(batch, buf[:0], deadline)
+		s.endpoint.batches.Put(buf)
+	}
+	if err != nil {
+		return fmt.Errorf("transport: send: %w", err)
+	}
+	return nil
+}
+
+func totalSize(batch []*Message) (n int) {
+	for _, m := range batch {
+		n += m.Size()
+	}
+	return n
+}
+
+// writeBatch copies frames into buf and writes it whenever it is full. Large
+// ones are written from where they are.
+func (s *socket) writeBatch(batch []*Message, buf []byte, deadline time.Time) error {
+	for _, m := range batch {
+		frame := m.Frame()
+		alone := len(frame) > largeBatch/2
+		if len(buf) > 0 && (alone || len(buf)+len(frame) > cap(buf)) {
+			if err := s.write(buf, deadline); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+		if !alone {
+			buf = append(buf, frame...)
+			continue
+		}
+		if err := s.write(frame, deadline); err != nil {
+			return err
+		}
+	}
+	if len(buf) == 0 {
+		return nil
+	}
+	return s.write(buf, deadline)
+}
+
+// write writes whole frames. The caller holds the wire's mu.
+func (s *socket) write(frames []byte, deadline time.Time) error {
+	if s.wire.shut.Load() {
+		return errClosing
+	}
+	return s.wire.write(frames, deadline)
+}
+
+// SendClose implements Conn. Statuses that may not stand in a frame (RFC 6455
+// section 7.4) are sent as 1011.
+func (s *socket) SendClose(status int, deadline time.Time) error {
+	if !mayBeSent(status) {
+		status = StatusInternalError
+	}
+	if err := s.wire.writeStatus(status, deadline); err != nil {
+		return fmt.Errorf("transport: send close: %w", err)
+	}
+	return s.wire.SetReadDeadline(time.Now().Add(s.wire.grace))
+}
+
+func mayBeSent(status int) bool {
+	switch {
+	case status == 1004 || status == 1005 || status == 1006:
+		return false
+	default:
+		return status >= 1000 && status <= 1014 || status >= 3000 && status <= 4999
+	}
+}
+
+// end frees what is left of a connection when its serve has returned.
+func (s *socket) end() {
+	s.putPiece()
+	s.wire.drop()
+	_ = s.ws.CloseNow() // closed already, which it reports
+}

@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"encoding/binary"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Sizes of the buffers of one socket, in bytes. The library's writer carries
+// nothing but control frames, which must go out in one Write each: 2 bytes of
+// header and 125 of payload at most.
+const (
+	readBuffer  = 512
+	writeBuffer = 128
+)
+
+// Bounds of linger.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 256 << 10
+)
+
+// A wire is the network connection below one WebSocket. The library reads
+// through it and writes its control frames through it; messages are written
+// beside the library, as frames that are ready. It keeps the two apart: a write
+// is always whole frames, and after a close frame nothing more goes out.
+type wire struct {
+	// fixed
+	net.Conn
+	start time.Time     // when the upgrade was
+	grace time.Duration // for a control frame to go out, and for a close to be answered
+
+	// owned by the reader
+	early  []byte // what came with the handshake
+	failed error  // why no more can be read; nil if it is not the network's fault
+
+	last atomic.Int64           // when the last byte came, in nanoseconds since start
+	shut atomic.Bool            // a close frame has gone out or is about to
+	pong atomic.Pointer[[]byte] // frame of a pong that came in the way of a message
+
+	// mu is the turn to write, and the one lock that is held across a write:
+	// nobody else ever waits for it.
+	mu       sync.Mutex
+	deadline time.Time // guarded by mu: of writes
+}
+
+// Read reads for the library and notes that the peer is alive.
+func (w *wire) Read(p []byte) (int, error) {
+	if len(w.early) > 0 {
+		n := copy(p, w.early)
+		if w.early = w.early[n:]; len(w.early) == 0 {
+			w.early = nil
+		}
+		w.last.Store(int64(time.Since(w.start)))
+		return n, nil
+	}
+	n, err := w.Conn.Read(p)
+	if n > 0 {
+		w.last.Store(int64(time.Since(w.start)))
+	}
+	if err != nil {
+		w.failed = err
+	}
+	return n, err
+}
+
+// Write writes one control frame of the library, on the reader's goroutine.
+func (w *wire) Write(frame []byte) (int, error) {
+	var err error
+	switch {
+	case frame[0] != opFin|opClose:
+		err = w.writePong(frame)
+	case len(frame) == 2:
+		// The answer to a close frame without status, which has none
+		// either; SignalR's server says 1000.
+		err = w.writeStatus(StatusNormal, time.Now().Add(w.grace))
+	default:
+		err = w.writeClose(frame, time.Now().Add(w.grace))
+	}
+	if err != nil {
+		w.failed = err
+		return 0, err
+	}
+	return len(frame), nil
+}
+
+// writePong does not wait behind a message: a slow receiver that asks would
+// lose its connection, because the library gives a pong 5 s. Only the latest
+// one is owed (RFC 6455 section 5.5.3).
+func (w *wire) writePong(frame []byte) error {
+	if !w.mu.TryLock() {
+		late := append([]byte(nil), frame...)
+		w.pong.Store(&late)
+		if w.mu.TryLock() { // else whoever holds the turn sees it at its end
+			w.unlock()
+		}
+		return nil
+	}
+	defer w.unlock()
+	if w.shut.Load() {
+		return nil
+	}
+	return w.write(frame, time.Now().Add(w.grace))
+}
+
+// writeStatus writes a close frame with the status unless one has gone out.
+func (w *wire) writeStatus(status int, deadline time.Time) error {
+	frame := [4]byte{opFin | opClose, 2}
+	binary.BigEndian.PutUint16(frame[2:], uint16(status))
+	return w.writeClose(frame[:], deadline)
+}
+
+func (w *wire) writeClose(frame []byte, deadline time.Time) error {
+	if w.shut.Swap(true) { // also stops a batch between two writes
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.write(frame, deadline)
+}
+
+// unlock ends the turn and writes the pong that came in its way. Whoever leaves
+// one tries for the turn again afterwards, so that one of the two sees it.
+func (w *wire) unlock() {
+	for {
+		w.mu.Unlock()
+		if w.pong.Load() == nil || !w.mu.TryLock() {
+			return
+		}
+		if pong := w.pong.Swap(nil); pong != nil && !w.shut.Load() {
+			_ = w.write(*pong, time.Now().Add(w.grace)) // an error has dropped the connection
+		}
+	}
+}
+
+// write writes whole frames in one call. After an error half a frame may be
+// out, so the connection is dropped. The caller holds mu.
+func (w *wire) write(frames []byte, deadline time.Time) error {
+	err := w.extend(deadline)
+	if err == nil {
+		_, err = w.Conn.Write(frames)
+	}
+	if err != nil {
+		w.drop()
+	}
+	return err
+}
+
+// extend gives a write between half of the time that is left until deadline and
+// all of it: to set a deadline costs more than to look at the clock.
+func (w *wire) extend(deadline time.Time) error {
+	now := time.Now()
+	want, left := deadline.Sub(now), w.deadline.Sub(now)
+	if want <= 0 {
+		return os.ErrDeadlineExceeded
+	}
+	if left >= want/2 && left <= want {
+		return nil
+	}
+	w.deadline = deadline
+	return w.SetWriteDeadline(deadline)
+}
+
+// drop closes the network connection at once. On TLS that leaves out the
+// farewell, which would wait for room in the socket's buffer.
+func (w *wire) drop() {
+	if tls, ok := w.Conn.(interface{ NetConn() net.Conn }); ok {
+		_ = tls.NetConn().Close()
+		return
+	}
+	_ = w.Conn.Close()
+}
+
+// linger lets the peer read what was written to it last: to close a connection
+// on which something is unread resets it, and takes even that away.
+func (w *wire) linger(buf []byte) {
+	half, ok := w.Conn.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || w.SetReadDeadline(time.Now().Add(min(w.grace, lingerTime))) != nil {
+		return
+	}
+	for n := 0; n < lingerBytes; {
+		m, err := w.Conn.Read(buf)
+		if err != nil {
+			return
+		}
+		n += m
+	}
+}
