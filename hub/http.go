@@ -1,0 +1,74 @@
+package hub
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/switchboard-hub/switchboard/hub/transport"
+)
+
+// Register mounts the hub at a path of the mux, such as "/chat", together with
+// its negotiate. Until Run, and after Shutdown, requests get 503.
+func (h *Hub) Register(mux *http.ServeMux, path string) {
+	mux.Handle(path, h)
+	mux.Handle(path+"/", h)
+}
+
+// ServeHTTP serves the hub's own path and the one for negotiate below it.
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.endpoint.ServeHTTP(w, r) }
+
+// HTTPStats returns the counts of the hub's HTTP side: what was refused and why.
+func (h *Hub) HTTPStats() transport.Stats { return h.endpoint.Stats() }
+
+type identityKey struct{}
+
+func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
+	opts := transport.Options{
+		Open:                  h.open,
+		Keys:                  h.keys,
+		Instance:              h.opts.Instance,
+		AllowedOrigins:        h.opts.AllowedOrigins,
+		MaxConnections:        h.opts.MaxConnections,
+		WebSocketCloseTimeout: h.opts.CloseTimeout,
+		Logger:                h.opts.Logger,
+	}
+	if h.opts.Authenticate != nil {
+		opts.Authorize = func(r *http.Request) (context.Context, error) {
+			id, err := h.opts.Authenticate(r)
+			if err != nil || id == nil {
+				return nil, err
+			}
+			return context.WithValue(r.Context(), identityKey{}, id), nil
+		}
+	}
+	e, err := transport.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	e.Refuse(refusedStarting())
+	return e, nil
+}
+
+// open lets a new connection in.
+func (h *Hub) open(r *http.Request, _ transport.Info) (func(transport.Conn), error) {
+	id, _ := r.Context().Value(identityKey{}).(*Identity)
+	if id != nil && id.UserID != "" {
+		if err := validName("user", id.UserID); err != nil {
+			return nil, &transport.StatusError{Code: http.StatusBadRequest, Text: err.Error()}
+		}
+	}
+	ctx := context.WithoutCancel(r.Context())
+	return func(t transport.Conn) { h.ServeConn(ctx, t, id) }, nil
+}
+
+// retryAfter is what clients are told while an instance does not take them.
+const retryAfter = time.Second
+
+func refusedStarting() *transport.StatusError {
+	return &transport.StatusError{Code: http.StatusServiceUnavailable, Text: "The server is starting", RetryAfter: retryAfter}
+}
+
+func refusedStopped() *transport.StatusError {
+	return &transport.StatusError{Code: http.StatusServiceUnavailable, Text: "The server is shutting down", RetryAfter: retryAfter}
+}

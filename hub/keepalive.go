@@ -1,0 +1,88 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchboard-hub/switchboard/hub/transport"
+)
+
+const (
+	maxTick = time.Second
+	minTick = 5 * time.Millisecond
+)
+
+// keepAlive looks at every connection once a tick: it pings, ends the silent
+// and drops those that take too long to close. One timer serves them all.
+func (h *Hub) keepAlive(ctx context.Context) {
+	tick := min(maxTick, h.opts.KeepAliveInterval/4, h.opts.ClientTimeoutInterval/4, h.opts.CloseTimeout/4)
+	ticker := time.NewTicker(max(minTick, tick))
+	defer ticker.Stop()
+	var conns []*conn
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			conns = h.registry.all.snapshot(conns[:0])
+			for _, c := range conns {
+				h.check(c)
+			}
+			clear(conns)
+		}
+	}
+}
+
+// check applies the rules of time to one connection.
+func (h *Hub) check(c *conn) {
+	age := c.transport.Age()
+	if closing := time.Duration(c.closing.Load()); closing != 0 {
+		if age-closing >= h.opts.CloseTimeout {
+			c.transport.CloseNow()
+		}
+		return
+	}
+	silent := age - time.Duration(c.lastRecord.Load())
+	switch {
+	case !c.pinged.Load():
+		h.probe(c, age)
+	case silent > h.opts.ClientTimeoutInterval && !c.blocked.Load():
+		c.end(ErrClientTimeout)
+		return
+	}
+	if age-c.lastPing >= h.opts.KeepAliveInterval && c.transport.Kind() != transport.LongPolling {
+		c.lastPing = age
+		c.sendIdle(h.pings[c.protocolIndex])
+	}
+}
+
+// probe asks a client that has never pinged, and whose silence therefore
+// proves nothing, below the hub: every living WebSocket answers a ping.
+func (h *Hub) probe(c *conn, age time.Duration) {
+	if c.transport.Kind() != transport.WebSockets {
+		return
+	}
+	quiet := age - c.transport.LastReceived()
+	switch {
+	case quiet > h.opts.ClientTimeoutInterval:
+		c.end(ErrPeerGone)
+	case quiet > h.opts.ClientTimeoutInterval/2 && age-c.lastProbe > h.opts.ClientTimeoutInterval/2:
+		c.lastProbe = age
+		c.sendIdle(transport.NewProbe())
+	}
+}
+
+// sendIdle queues a message unless others wait already: those keep the
+// connection alive just as well.
+func (c *conn) sendIdle(m *transport.Message) {
+	c.out.mu.Lock()
+	idle := !c.out.closed && !c.out.writing
+	c.out.mu.Unlock()
+	if !idle {
+		return
+	}
+	m.Retain(1)
+	if _, took := c.enqueue(m); !took {
+		m.Release(1)
+	}
+}

@@ -1,0 +1,253 @@
+package hub
+
+import (
+	"sync"
+	"time"
+
+	"github.com/switchboard-hub/switchboard/hub/transport"
+)
+
+const (
+	// inlineOutbound messages wait without a slice of their own.
+	inlineOutbound = 2
+
+	// writeBatch is how many messages one write takes at most.
+	writeBatch = 256
+
+	// replyShare of the limits may be full before a connection's own replies
+	// wait, so that a client that does not read its answers is slowed down
+	// rather than dropped.
+	replyShare = 4
+)
+
+// An outbound is the queue of messages on their way to one client. Its writer
+// exists only while something is queued: the enqueue that finds the queue idle
+// starts it.
+type outbound struct {
+	mu      sync.Mutex
+	queue   []*transport.Message
+	head    int // queue[:head] has been taken by the writer
+	bytes   int // queued and being written
+	writing bool
+	closed  bool          // takes nothing more
+	final   int           // status of the close that follows the queue; 0 none
+	drained chan struct{} // not nil while a reply waits for room
+	inline  [inlineOutbound]*transport.Message
+}
+
+func (o *outbound) length() int { return len(o.queue) - o.head }
+
+// push appends m; o.mu is held.
+func (o *outbound) push(m *transport.Message) {
+	if o.queue == nil {
+		o.queue = o.inline[:0]
+	}
+	if len(o.queue) == cap(o.queue) && 2*o.head >= len(o.queue) {
+		n := copy(o.queue, o.queue[o.head:])
+		clear(o.queue[n:])
+		o.queue, o.head = o.queue[:n], 0
+	}
+	if len(o.queue) == inlineOutbound {
+		o.queue = append(make([]*transport.Message, 0, 4*inlineOutbound), o.queue...)
+		clear(o.inline[:])
+	}
+	o.queue = append(o.queue, m)
+	o.bytes += m.Size()
+}
+
+// take moves up to a batch of messages into batch; o.mu is held.
+func (o *outbound) take(batch []*transport.Message) []*transport.Message {
+	n := min(o.length(), cap(batch))
+	batch = append(batch[:0], o.queue[o.head:o.head+n]...)
+	clear(o.queue[o.head : o.head+n])
+	o.head += n
+	if o.head == len(o.queue) {
+		o.queue, o.head = nil, 0
+	}
+	return batch
+}
+
+// enqueue queues a message whose reference the caller has counted already and
+// says how many then wait, and whether it took the message. It never waits: a
+// connection without room is ended with ErrSlowConsumer.
+func (c *conn) enqueue(m *transport.Message) (queued int, took bool) {
+	o := &c.out
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return 0, false
+	}
+	if c.hub.overfull(o, m.Size()) {
+		o.mu.Unlock()
+		c.end(ErrSlowConsumer)
+		return 0, false
+	}
+	o.push(m)
+	queued = o.length()
+	start := c.claimWriter()
+	o.mu.Unlock()
+	if start {
+		go c.write()
+	}
+	return queued, true
+}
+
+// overfull decides whether one more message of size bytes is too much for o.
+func (h *Hub) overfull(o *outbound, size int) bool {
+	if o.bytes == 0 {
+		return false // whatever its size, a message that waits for nobody is taken
+	}
+	if o.length() >= h.opts.OutboundMessages || o.bytes+size > h.opts.OutboundBytes {
+		return true
+	}
+	return h.queuedBytes.Load() > int64(h.opts.OutboundTotalBytes) && o.bytes+size > h.opts.OutboundBytes/replyShare/replyShare
+}
+
+// reply queues an answer to the client's own call. While too much waits for
+// this client it waits too, until the writer has caught up or the connection
+// has ended. The message is tracked already.
+func (c *conn) reply(m *transport.Message) {
+	o := &c.out
+	m.Retain(1)
+	o.mu.Lock()
+	for !o.closed && (o.length() > c.hub.opts.OutboundMessages/replyShare || o.bytes > c.hub.opts.OutboundBytes/replyShare) {
+		if o.drained == nil {
+			o.drained = make(chan struct{})
+		}
+		drained := o.drained
+		o.mu.Unlock()
+		select {
+		case <-drained:
+		case <-c.ctx.Done():
+			m.Release(1)
+			return
+		}
+		o.mu.Lock()
+	}
+	if o.closed {
+		o.mu.Unlock()
+		m.Release(1)
+		return
+	}
+	o.push(m)
+	start := c.claimWriter()
+	o.mu.Unlock()
+	if start {
+		go c.write()
+	}
+}
+
+// claimWriter marks the writer as there and says whether it has to be started;
+// out.mu is held. ServeConn waits for the writer.
+func (c *conn) claimWriter() bool {
+	if c.out.writing {
+		return false
+	}
+	c.out.writing = true
+	c.running.Add(1)
+	return true
+}
+
+// writeQueue is the writer: it writes what is queued, many messages at a time,
+// until nothing is left.
+func (c *conn) writeQueue() {
+	defer c.running.Done()
+	batch := c.hub.batches.Get().(*[writeBatch]*transport.Message)
+	defer c.hub.batches.Put(batch)
+	o := &c.out
+	for {
+		o.mu.Lock()
+		if o.length() == 0 {
+			status := o.final
+			o.final = 0
+			if status == 0 {
+				o.writing = false
+			}
+			o.mu.Unlock()
+			if status == 0 {
+				return
+			}
+			if c.transport.SendClose(status, time.Now().Add(c.hub.opts.CloseTimeout)) != nil {
+				c.transport.CloseNow()
+			}
+			continue
+		}
+		messages := o.take(batch[:0])
+		timeout := c.hub.opts.WriteTimeout
+		if o.closed {
+			timeout = c.hub.opts.CloseTimeout
+		}
+		o.mu.Unlock()
+
+		err := c.transport.Send(messages, time.Now().Add(timeout))
+		size := 0
+		for i, m := range messages {
+			size += m.Size()
+			m.Release(1)
+			messages[i] = nil
+		}
+		o.mu.Lock()
+		o.bytes -= size
+		if o.drained != nil {
+			close(o.drained)
+			o.drained = nil
+		}
+		o.mu.Unlock()
+		if err != nil {
+			c.writeFailed(err)
+		} else {
+			c.hub.stats.sent.Add(uint64(len(messages)))
+		}
+	}
+}
+
+// finish stops the queue: nothing more is taken, last follows what is queued
+// (or replaces it, when the client does not read anyway), then the transport's
+// close.
+func (c *conn) finish(last *transport.Message, status int, dropQueued bool) {
+	o := &c.out
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return
+	}
+	o.closed = true
+	if dropQueued {
+		c.discard()
+	}
+	if last != nil {
+		last.Retain(1)
+		o.push(last)
+	}
+	o.final = status
+	start := c.claimWriter()
+	o.mu.Unlock()
+	if start {
+		go c.write()
+	}
+}
+
+// abandon stops the queue and counts what nobody will read.
+func (c *conn) abandon() {
+	o := &c.out
+	o.mu.Lock()
+	o.closed = true
+	o.final = 0
+	c.discard()
+	o.mu.Unlock()
+}
+
+// discard drops what is queued; out.mu is held.
+func (c *conn) discard() {
+	o := &c.out
+	dropped := o.length()
+	for _, m := range o.queue[o.head:] {
+		o.bytes -= m.Size()
+		m.Release(1)
+	}
+	clear(o.queue)
+	o.queue, o.head = nil, 0
+	if dropped > 0 {
+		c.hub.stats.dropped.Add(uint64(dropped))
+	}
+}

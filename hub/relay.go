@@ -1,0 +1,463 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/switchboard-hub/switchboard/hub/dialect"
+	"github.com/switchboard-hub/switchboard/hub/protocol"
+	"github.com/switchboard-hub/switchboard/hub/transport"
+)
+
+// maxRemoteWork bounds the group changes that other instances have asked for
+// and that are under way here; above it they are dropped and counted, and the
+// asking instance times out.
+const maxRemoteWork = 4096
+
+// A relay carries the hub's messages between instances: it knows the channels
+// and envelopes, the backplane knows neither. A nil relay is a hub that is
+// alone.
+type relay struct {
+	hub    *Hub
+	bp     Backplane
+	server string // this hub in this process, for acks
+
+	waiters waiters
+	work    sync.WaitGroup // remote group changes under way here
+	slots   chan struct{}
+
+	// guarded by mu; deliveries of one backplane come one after another, so
+	// that nobody ever waits for it
+	mu       sync.Mutex
+	stopped  bool // starts no further work
+	in       dialect.Invocation
+	excluded []string
+}
+
+func newRelay(h *Hub, bp Backplane) *relay {
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "switchboard"
+	}
+	return &relay{
+		hub: h, bp: bp, server: dialect.NewServerName(machine),
+		waiters: waiters{byID: map[int32]chan struct{}{}},
+		slots:   make(chan struct{}, maxRemoteWork),
+	}
+}
+
+// standing returns the channels every instance listens on.
+func (r *relay) standing() []string {
+	n := r.hub.names
+	return []string{n.All(), n.GroupCommands(), n.Ack(r.server), n.Return(r.server)}
+}
+
+// listen registers the standing channels and returns true once they are live,
+// or false when ctx ends first.
+func (r *relay) listen(ctx context.Context) bool {
+	err := r.bp.Subscribe(ctx, r.deliver, r.standing()...)
+	for err != nil {
+		retry := time.NewTimer(listenRetry)
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			retry.Stop()
+			return false
+		}
+		// Registered they are; a second registration waits for the confirmation.
+		bounded, cancel := context.WithTimeout(ctx, DefaultBackplaneTimeout)
+		err = r.bp.Subscribe(bounded, r.deliver, r.standing()...)
+		cancel()
+		r.unsubscribe(r.standing()...)
+	}
+	return true
+}
+
+// listenRetry is the pause between two looks at whether the standing channels
+// are live.
+const listenRetry = 100 * time.Millisecond
+
+// linkDown is implemented by backplane errors that say that the link is known
+// to be down, so that a registration waits for its return.
+type linkDown interface{ LinkDown() bool }
+
+// subscribe registers for channels and waits until they are live. While the
+// link is down it does not wait: the registration takes effect when the link
+// is back. After an error the registration is still owed an unsubscribe.
+func (r *relay) subscribe(ctx context.Context, channels ...string) error {
+	if r == nil {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, DefaultBackplaneTimeout)
+	defer cancel()
+	err := r.bp.Subscribe(bounded, r.deliver, channels...)
+	if err == nil {
+		return nil
+	}
+	var down linkDown
+	if errors.As(err, &down) && down.LinkDown() {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("hub: subscribe: %w: %w", ErrUnavailable, err)
+}
+
+// confirm waits until a channel that is registered already is live.
+func (r *relay) confirm(ctx context.Context, channel string) error {
+	if r == nil {
+		return nil
+	}
+	err := r.subscribe(ctx, channel)
+	r.unsubscribe(channel)
+	return err
+}
+
+// subscribeOwn makes a new connection reachable from other instances. A
+// backplane in trouble does not keep it out: registered it is in any case.
+func (r *relay) subscribeOwn(c *conn) {
+	if r == nil {
+		return
+	}
+	var room [2]string
+	if err := r.subscribe(c.ctx, c.ownChannels(room[:0])...); err != nil && c.ctx.Err() == nil {
+		r.hub.opts.Logger.Warn("connection not yet reachable from other instances", slog.String("conn", c.id), slog.Any("err", err))
+	}
+}
+
+func (r *relay) unsubscribe(channels ...string) {
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), DefaultBackplaneTimeout)
+	defer cancel()
+	if err := r.bp.Unsubscribe(ctx, channels...); err != nil {
+		r.hub.opts.Logger.Warn("unsubscribe", slog.Any("err", err))
+	}
+}
+
+// publish puts a payload on the ordered publish queue.
+func (r *relay) publish(ctx context.Context, channel string, payload []byte) error {
+	if err := r.bp.Publish(ctx, channel, payload); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("hub: publish: %w", context.Cause(ctx))
+		}
+		return fmt.Errorf("hub: publish: %w: %w", ErrUnavailable, err)
+	}
+	r.hub.stats.published.Add(1)
+	return nil
+}
+
+// confirmedPublisher is a backplane that can wait for a publish.
+type confirmedPublisher interface {
+	PublishConfirmed(ctx context.Context, channel string, payload []byte) (receivers int, err error)
+}
+
+func (r *relay) publishConfirmed(ctx context.Context, channel string, payload []byte) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultBackplaneTimeout)
+	defer cancel()
+	if p, ok := r.bp.(confirmedPublisher); ok {
+		n, err := p.PublishConfirmed(ctx, channel, payload)
+		if err != nil {
+			return 0, fmt.Errorf("hub: publish: %w: %w", ErrUnavailable, err)
+		}
+		r.hub.stats.published.Add(1)
+		return n, nil
+	}
+	n, err := r.bp.Receivers(ctx, channel)
+	if err != nil {
+		return 0, fmt.Errorf("hub: publish: %w: %w", ErrUnavailable, err)
+	}
+	return n, r.publish(ctx, channel, payload)
+}
+
+// encode makes the envelope of a message in every protocol of the hub.
+func (r *relay) encode(excluded []string, target string, args []any) ([]byte, error) {
+	scratch := r.hub.scratch.Get().(*[]byte)
+	defer r.hub.scratch.Put(scratch)
+	var frames [maxProtocols]dialect.Frame
+	var ends [maxProtocols]int
+	buf := (*scratch)[:0]
+	var err error
+	for i, p := range r.hub.opts.Protocols {
+		if buf, err = p.AppendInvocation(buf, "", target, args); err != nil {
+			return nil, err
+		}
+		ends[i] = len(buf)
+	}
+	start := 0
+	for i, p := range r.hub.opts.Protocols {
+		frames[i] = dialect.Frame{Protocol: p.Name(), Data: buf[start:ends[i]]}
+		start = ends[i]
+	}
+	if cap(buf) <= scratchKeep {
+		*scratch = buf
+	}
+	return dialect.AppendInvocationTo(nil, excluded, frames[:len(r.hub.opts.Protocols)], "", "", nil), nil
+}
+
+// scratchKeep is the largest scratch buffer that is kept, in bytes.
+const scratchKeep = 64 << 10
+
+// deliver takes one message from the backplane. It only looks up and queues.
+func (r *relay) deliver(channel string, payload []byte) {
+	kind, name, ok := r.hub.names.ParseChannel(channel)
+	if !ok {
+		return
+	}
+	var err error
+	switch kind {
+	case dialect.All:
+		err = r.deliverTo(&r.hub.registry.all, payload, true)
+	case dialect.Group:
+		err = r.deliverTo(r.hub.registry.group(name), payload, true)
+	case dialect.User:
+		err = r.deliverTo(r.hub.registry.user(name), payload, false)
+	case dialect.Connection:
+		if c := r.hub.registry.conn(name); c != nil {
+			err = r.deliverTo(&set{members: []*conn{c}}, payload, false)
+		}
+	case dialect.GroupCommands:
+		err = r.groupCommand(payload)
+	case dialect.Ack:
+		var id int32
+		if id, err = dialect.ParseAck(payload); err == nil {
+			r.waiters.done(id)
+		}
+	}
+	r.hub.stats.received.Add(1)
+	if err != nil {
+		r.hub.stats.malformed.Add(1)
+		r.hub.opts.Logger.Warn("malformed message from the backplane", slog.String("channel", channel), slog.Any("err", err))
+	}
+}
+
+// deliverTo queues an invocation for a set. The frames are copied once per
+// protocol, not once per receiver.
+func (r *relay) deliverTo(s *set, payload []byte, exclusions bool) error {
+	if s == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := dialect.ParseInvocation(payload, &r.in); err != nil {
+		return err
+	}
+	excluded := r.excluded[:0]
+	if exclusions {
+		for _, id := range r.in.Excluded {
+			excluded = append(excluded, view(id))
+		}
+	}
+	var p prepared
+	defer p.release()
+	for i, proto := range r.hub.opts.Protocols {
+		if r.hub.stats.byProtocol[i].Load() == 0 {
+			continue
+		}
+		frame, ok := r.in.Frame(proto.Name())
+		if !ok {
+			if frame, ok = r.transcode(proto); !ok {
+				continue
+			}
+		}
+		buf := append(transport.BeginMessage(len(frame)), frame...)
+		p[i] = r.hub.newMessage(buf, proto.Binary())
+	}
+	if s.deliver(&p, excluded) > yieldAbove {
+		runtime.Gosched()
+	}
+	clear(excluded)
+	r.excluded = excluded[:0]
+	return nil
+}
+
+// transcode makes the frame for a protocol that the sender left out from one
+// that is there. Receivers of protocols that cannot be served get nothing.
+func (r *relay) transcode(to protocol.Protocol) ([]byte, bool) {
+	for _, from := range r.hub.opts.Protocols {
+		frame, ok := r.in.Frame(from.Name())
+		if !ok {
+			continue
+		}
+		body, size, err := from.Cut(frame, 0)
+		if err != nil || size == 0 {
+			continue
+		}
+		var m protocol.Message
+		if from.Parse(body, &m) != nil || m.Type != protocol.Invocation {
+			continue
+		}
+		args := make([]any, len(m.Arguments))
+		for i, raw := range m.Arguments {
+			args[i] = protocol.NewValue(from, raw)
+		}
+		if out, err := to.AppendInvocation(nil, string(m.InvocationID), string(m.Target), args); err == nil {
+			r.hub.stats.transcoded.Add(1)
+			return out, true
+		}
+	}
+	return nil, false
+}
+
+// groupCommand applies another instance's change to a connection of ours and
+// acknowledges it once it is in force.
+func (r *relay) groupCommand(payload []byte) error {
+	cmd, err := dialect.ParseGroupCommand(payload)
+	if err != nil {
+		return err
+	}
+	c := r.hub.registry.conn(cmd.ConnectionID)
+	if c == nil {
+		return nil
+	}
+	select {
+	case r.slots <- struct{}{}:
+	default:
+		r.hub.stats.refusedCommands.Add(1)
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil
+	}
+	r.work.Go(func() {
+		defer func() { <-r.slots }()
+		ctx, cancel := context.WithTimeout(c.ctx, r.hub.opts.AckTimeout)
+		defer cancel()
+		switch cmd.Action {
+		case dialect.Add:
+			// A connection that ends meanwhile is in no group, which is acknowledged.
+			if err := c.join(ctx, cmd.Group); err != nil && c.ctx.Err() == nil {
+				r.hub.opts.Logger.Warn("group change for another instance", slog.String("conn", c.id), slog.Any("err", err))
+				return
+			}
+		case dialect.Remove:
+			c.leave(cmd.Group)
+		}
+		ack := dialect.AppendAck(nil, cmd.ID)
+		ackCtx, cancelAck := context.WithTimeout(context.WithoutCancel(ctx), DefaultBackplaneTimeout)
+		defer cancelAck()
+		if err := r.publish(ackCtx, r.hub.names.Ack(cmd.Server), ack); err != nil {
+			r.hub.opts.Logger.Warn("acknowledge group change", slog.Any("err", err))
+		}
+	})
+	return nil
+}
+
+// stop waits for the work that other instances asked for.
+func (r *relay) stop() {
+	if r == nil {
+		return
+	}
+	r.unsubscribe(r.standing()...)
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
+	r.work.Wait()
+}
+
+// changeRemote asks the instance that owns a connection for a group change and
+// waits for its acknowledgement.
+func (r *relay) changeRemote(ctx context.Context, action dialect.Action, connectionID, group string) error {
+	if r == nil {
+		return ErrConnectionNotFound
+	}
+	if err := r.mustExist(ctx, connectionID); err != nil {
+		return err
+	}
+	id, acked, err := r.waiters.add()
+	if err != nil {
+		return err
+	}
+	defer r.waiters.remove(id)
+	cmd := dialect.AppendGroupCommand(nil, dialect.GroupCommand{
+		ID: id, Server: r.server, Action: action, Group: group, ConnectionID: connectionID,
+	})
+	if err := r.publish(ctx, r.hub.names.GroupCommands(), cmd); err != nil {
+		return err
+	}
+	deadline := time.NewTimer(r.hub.opts.AckTimeout)
+	defer deadline.Stop()
+	check := time.NewTicker(time.Second)
+	defer check.Stop()
+	for {
+		select {
+		case <-acked:
+			return nil
+		case <-check.C:
+			// A frozen owner still listens; one that is gone does not.
+			if err := r.mustExist(ctx, connectionID); errors.Is(err, ErrConnectionNotFound) {
+				return err
+			}
+		case <-deadline.C:
+			return ErrNoAnswer
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// mustExist asks whether any instance listens for the connection.
+func (r *relay) mustExist(ctx context.Context, connectionID string) error {
+	ctx, cancel := context.WithTimeout(ctx, DefaultBackplaneTimeout)
+	defer cancel()
+	n, err := r.bp.Receivers(ctx, r.hub.names.Connection(connectionID))
+	switch {
+	case err != nil:
+		return fmt.Errorf("hub: look up connection: %w: %w", ErrUnavailable, err)
+	case n == 0:
+		return ErrConnectionNotFound
+	}
+	return nil
+}
+
+// maxWaiters bounds the acknowledgements waited for at once.
+const maxWaiters = 10000
+
+// waiters are the group changes that wait for their acknowledgement.
+type waiters struct {
+	mu   sync.Mutex
+	last int32
+	byID map[int32]chan struct{}
+}
+
+func (w *waiters) add() (int32, <-chan struct{}, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.byID) >= maxWaiters {
+		return 0, nil, fmt.Errorf("hub: %d group changes wait already: %w", maxWaiters, ErrUnavailable)
+	}
+	for {
+		w.last++ // wraps to negative numbers, as .NET does
+		if _, taken := w.byID[w.last]; !taken {
+			break
+		}
+	}
+	acked := make(chan struct{})
+	w.byID[w.last] = acked
+	return w.last, acked, nil
+}
+
+func (w *waiters) done(id int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if acked, ok := w.byID[id]; ok {
+		delete(w.byID, id)
+		close(acked)
+	}
+}
+
+func (w *waiters) remove(id int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byID, id)
+}

@@ -1,0 +1,297 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/switchboard-hub/switchboard/hub/protocol"
+	"github.com/switchboard-hub/switchboard/hub/transport"
+)
+
+// ServeConn serves one connection until it is over, and closes it. The calling
+// goroutine is the connection's reader. ctx gives the connection its values;
+// its end is not the connection's. id may be nil: nobody in particular.
+func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
+	defer t.CloseNow()
+	h.mu.Lock()
+	if h.state != running {
+		h.mu.Unlock()
+		return
+	}
+	h.serving.Add(1)
+	h.mu.Unlock()
+	defer h.serving.Done()
+
+	index, rest, err := h.handshake(t)
+	if err != nil {
+		h.stats.countEnd(ErrHandshake)
+		h.opts.Logger.Debug("handshake failed", slog.String("conn", t.ID()), slog.Any("err", err))
+		return
+	}
+	c := h.newConn(context.WithoutCancel(ctx), t, id, index)
+	h.stats.byProtocol[index].Add(1)
+	defer h.stats.byProtocol[index].Add(-1)
+	c.hello()
+	if c.registered = h.registry.add(c); !c.registered {
+		c.end(ErrShutdown)
+		c.running.Wait()
+		return
+	}
+	h.stats.opened.Add(1)
+	h.opts.Logger.Debug("connected", slog.String("conn", c.id), slog.String("user", c.userID()))
+	c.startConnected()
+	err = c.read(rest)
+	c.end(failure(err))
+	c.transport.CloseNow()
+	c.abandon()
+	c.running.Wait()
+	h.logEnd(c)
+}
+
+// handshake reads the request and answers a refusal; the good answer is the
+// connection's first message. rest is what followed the request.
+func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
+	timeout := h.opts.HandshakeTimeout - t.Age()
+	expired := make(chan struct{})
+	timer := time.AfterFunc(timeout, func() {
+		defer close(expired)
+		h.refuse(t, handshakeCanceled)
+		t.CloseNow()
+	})
+	defer func() {
+		if !timer.Stop() {
+			<-expired
+		}
+	}()
+	var buf []byte
+	for {
+		piece, err := t.Receive()
+		if err != nil {
+			return 0, nil, err
+		}
+		buf = append(buf, piece...)
+		request, size, err := protocol.ParseHandshakeRequest(buf, h.opts.MaximumReceiveMessageSize)
+		if err != nil {
+			text := unreadableHandshake
+			if errors.Is(err, protocol.ErrTooLarge) {
+				text = handshakeCanceled
+			} else if h.opts.EnableDetailedErrors {
+				text += " InvalidDataException: " + errorDetail(err)
+			}
+			h.turnAway(t, text)
+			return 0, nil, err
+		}
+		if size == 0 {
+			continue
+		}
+		index, text := h.accept(t, request)
+		if text != "" {
+			h.turnAway(t, text)
+			return 0, nil, errors.New(text)
+		}
+		return index, buf[size:], nil
+	}
+}
+
+// errorDetail is what the official server would say about a protocol error.
+func errorDetail(err error) string {
+	var broken *protocol.Error
+	if errors.As(err, &broken) {
+		return broken.Detail
+	}
+	return err.Error()
+}
+
+// Error texts of the handshake (the official server's).
+const (
+	handshakeCanceled   = "Handshake was canceled."
+	unreadableHandshake = "An unexpected error occurred during connection handshake."
+	maxProtocolVersion  = 2
+)
+
+// accept checks a request and returns the index of its protocol, or the text
+// of the refusal.
+func (h *Hub) accept(t transport.Conn, request protocol.HandshakeRequest) (index int, refusal string) {
+	index, p := h.protocolFor(request.Protocol)
+	switch {
+	case p == nil:
+		return 0, protocol.UnsupportedProtocolText(request.Protocol)
+	case request.Version > maxProtocolVersion:
+		return 0, protocol.UnsupportedVersionText(request.Protocol, request.Version)
+	case p.Binary() && !t.Binary():
+		return 0, protocol.UnsupportedTransferText(p.Name())
+	}
+	return index, ""
+}
+
+// refuse answers a handshake with an error, always as text, and ends the
+// transport politely.
+func (h *Hub) refuse(t transport.Conn, text string) {
+	deadline := time.Now().Add(h.opts.CloseTimeout)
+	m := transport.NewMessage(protocol.AppendHandshakeResponse(nil, text), false)
+	if t.Send([]*transport.Message{m}, deadline) == nil {
+		t.SendClose(transport.StatusNormal, deadline)
+	}
+}
+
+// turnAway refuses and waits, within bounds, for the peer to have read it.
+func (h *Hub) turnAway(t transport.Conn, text string) {
+	h.refuse(t, text)
+	timer := time.AfterFunc(h.opts.CloseTimeout, t.CloseNow)
+	defer timer.Stop()
+	for {
+		if _, err := t.Receive(); err != nil {
+			return
+		}
+	}
+}
+
+// hello queues the good handshake answer, ahead of everything else.
+func (c *conn) hello() {
+	body := protocol.AppendHandshakeResponse(transport.BeginMessage(4), "")
+	m := c.hub.newMessage(body, c.protocol.Binary())
+	c.reply(m)
+	m.Release(1)
+}
+
+// touch restarts the client's timeout clock.
+func (c *conn) touch() { c.lastRecord.Store(int64(c.transport.Age())) }
+
+// read is the reader: it cuts the client's stream into records and handles
+// them until the stream ends. rest came with the handshake.
+func (c *conn) read(rest []byte) error {
+	var r records
+	defer r.release(c.hub)
+	if err := c.feed(&r, rest); err != nil {
+		return err
+	}
+	for {
+		piece, err := c.transport.Receive()
+		if err != nil {
+			if err == io.EOF && len(r.partial) > 0 {
+				return &protocol.Error{Reason: protocol.ReasonFraming, Detail: "Connection terminated while reading a message."}
+			}
+			return err
+		}
+		if c.closing.Load() != 0 {
+			continue // nothing counts any more; wait for the peer's end
+		}
+		if err := c.feed(&r, piece); err != nil {
+			c.end(failure(err))
+		}
+	}
+}
+
+// records is the reader's state between two pieces.
+type records struct {
+	partial []byte      // the beginning of a record
+	in      *invocation // room for the next record
+}
+
+func (r *records) release(h *Hub) {
+	if r.in != nil {
+		h.recycle(r.in)
+		r.in = nil
+	}
+}
+
+// feed handles the whole records in piece and keeps what is left.
+func (c *conn) feed(r *records, piece []byte) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	b := piece
+	if len(r.partial) > 0 {
+		r.partial = append(r.partial, piece...)
+		b = r.partial
+	}
+	for len(b) > 0 {
+		body, size, err := c.protocol.Cut(b, c.hub.opts.MaximumReceiveMessageSize)
+		if err != nil {
+			return err
+		}
+		if size == 0 {
+			break
+		}
+		b = b[size:]
+		if err := c.record(r, body); err != nil {
+			return err
+		}
+		c.touch()
+		if c.closing.Load() != 0 {
+			return nil
+		}
+	}
+	switch {
+	case len(b) == 0:
+		r.partial = nil
+	case len(r.partial) > 0:
+		r.partial = r.partial[:copy(r.partial, b)]
+	default:
+		r.partial = append([]byte(nil), b...)
+	}
+	r.release(c.hub)
+	return nil
+}
+
+// record handles one record. Calls are queued; everything else is handled here
+// and now.
+func (c *conn) record(r *records, body []byte) error {
+	if r.in == nil {
+		r.in = c.hub.invocations.Get().(*invocation)
+	}
+	in := r.in
+	in.record = append(in.record[:0], body...)
+	if err := c.protocol.Parse(in.record, &in.message); err != nil {
+		return err
+	}
+	c.hub.stats.records.Add(1)
+	switch in.message.Type {
+	case protocol.Invocation, protocol.StreamInvocation:
+		r.in = nil
+		c.dispatch(in)
+	case protocol.CancelInvocation:
+		c.cancelCall(in.message.InvocationID)
+	case protocol.Ping:
+		c.pinged.Store(true)
+	case protocol.Close:
+		c.end(ErrClosedByClient)
+	case protocol.Completion, protocol.StreamItem:
+		// Nobody here asked, or no longer waits.
+		c.hub.stats.strays.Add(1)
+	}
+	return nil
+}
+
+// failure is the reason behind an error of the reader or writer.
+func failure(err error) error {
+	var broken *protocol.Error
+	switch {
+	case errors.Is(err, protocol.ErrTooLarge):
+		return ErrMessageTooBig.because(err)
+	case errors.As(err, &broken):
+		return ErrProtocol.because(err)
+	case err == nil || errors.Is(err, io.EOF):
+		return ErrClosedByClient
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ErrSlowConsumer.because(err)
+	}
+	return ErrPeerGone.because(err)
+}
+
+// logEnd writes the one line of a connection's life.
+func (h *Hub) logEnd(c *conn) {
+	cause := context.Cause(c.ctx)
+	d := disconnectOf(cause)
+	level := slog.LevelInfo
+	if d == ErrMessageTooBig || d == ErrProtocol || d == ErrConnectFailed || d == ErrUnencodable {
+		level = slog.LevelWarn
+	}
+	h.opts.Logger.Log(context.Background(), level, "disconnected",
+		slog.String("conn", c.id), slog.String("user", c.userID()), slog.String("reason", d.Reason()),
+		slog.Duration("duration", c.transport.Age().Round(time.Millisecond)), slog.Any("err", cause))
+}

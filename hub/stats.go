@@ -1,0 +1,71 @@
+package hub
+
+import "sync/atomic"
+
+// counters are the hub's running counts.
+type counters struct {
+	opened          atomic.Uint64
+	invocations     atomic.Uint64
+	failed          atomic.Uint64
+	records         atomic.Uint64
+	strays          atomic.Uint64
+	sent            atomic.Uint64
+	dropped         atomic.Uint64
+	published       atomic.Uint64
+	received        atomic.Uint64
+	malformed       atomic.Uint64
+	transcoded      atomic.Uint64
+	refusedCommands atomic.Uint64
+	byProtocol      [maxProtocols]atomic.Int64
+	ends            [16]atomic.Uint64 // by the index in disconnectReasons
+}
+
+func (s *counters) countEnd(d *Disconnect) {
+	for i, reason := range disconnectReasons() {
+		if reason == d {
+			s.ends[i].Add(1)
+			return
+		}
+	}
+}
+
+// Stats is a snapshot of a hub's counts, since its start unless they say
+// otherwise.
+type Stats struct {
+	Connections int // now
+	Groups      int // now, those with members here
+	Users       int // now, those with connections here
+	QueuedBytes int // now, distinct bytes waiting for clients
+
+	Opened      uint64            // connections after their handshake
+	Disconnects map[string]uint64 // ended connections by Disconnect.Reason
+
+	Records        uint64 // received from clients
+	Invocations    uint64 // calls run
+	FailedCalls    uint64 // of those, answered with an error
+	StrayAnswers   uint64 // completions and items that nobody asked for
+	MessagesSent   uint64 // handed to transports
+	MessagesUnsent uint64 // queued for connections that ended first
+
+	Published       uint64 // to the backplane
+	Received        uint64 // from the backplane
+	Malformed       uint64 // of those, not understood
+	Transcoded      uint64 // made for a protocol the sender left out
+	RefusedCommands uint64 // group changes of other instances dropped for their number
+}
+
+// Stats returns a snapshot of the counts.
+func (h *Hub) Stats() Stats {
+	s := Stats{
+		QueuedBytes: int(h.queuedBytes.Load()), Opened: h.stats.opened.Load(), Disconnects: map[string]uint64{},
+		Records: h.stats.records.Load(), Invocations: h.stats.invocations.Load(), FailedCalls: h.stats.failed.Load(),
+		StrayAnswers: h.stats.strays.Load(), MessagesSent: h.stats.sent.Load(), MessagesUnsent: h.stats.dropped.Load(),
+		Published: h.stats.published.Load(), Received: h.stats.received.Load(), Malformed: h.stats.malformed.Load(),
+		Transcoded: h.stats.transcoded.Load(), RefusedCommands: h.stats.refusedCommands.Load(),
+	}
+	s.Connections, s.Groups, s.Users = h.registry.counts()
+	for i, d := range disconnectReasons() {
+		s.Disconnects[d.reason] = h.stats.ends[i].Load()
+	}
+	return s
+}
