@@ -98,7 +98,9 @@ function start(config) {
   /** @param {import("./session.mjs").State} now */
   function state(now) {
     tiles.showState(now);
-    byId("settings-error").textContent = now.error ? errorText(now.error) : "";
+    const trouble = now.error ? errorText(now.error) : "";
+    // Written only when it differs: a screen reader says it each time.
+    if (byId("settings-error").textContent !== trouble) byId("settings-error").textContent = trouble;
   }
 
   async function connected() {
@@ -125,7 +127,7 @@ function start(config) {
   function everySecond() {
     tiles.tick();
     targets.tick();
-    ticks.render();
+    ticks.render(session.live);
     byId("no-ticks").hidden = ticks.size > 0;
   }
 

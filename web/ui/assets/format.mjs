@@ -89,5 +89,5 @@ export function errorText(err) {
   if (/40[13]|Unauthorized|Forbidden/.test(text) && /negotiat|status code/i.test(text)) {
     return "The server wants an access token, or does not accept this one.";
   }
-  return text.replace(/^Error: /, "");
+  return text.replace(/(^|: )Error: /, "$1");
 }

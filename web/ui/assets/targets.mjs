@@ -80,6 +80,6 @@ export class Targets {
       button.addEventListener("click", () => this.#add(target));
       return button;
     });
-    note.replaceChildren("Arrived, but nobody listens; listen for", ...buttons);
+    note.replaceChildren("Arrived, but nobody listens; listen for ", ...buttons);
   }
 }

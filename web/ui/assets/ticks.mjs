@@ -7,11 +7,14 @@ import { count, instanceName, milliseconds } from "./format.mjs";
 const maxInstances = 16;
 /** Milliseconds of silence after which an instance is shown as silent. */
 const silence = 3500;
+/** Milliseconds after which a silent instance is shown no longer. */
+const forgotten = 5 * 60_000;
 const colors = ["c1", "c2", "c3", "c4"];
 
 /**
  * @typedef {object} Row
  * @property {number} last number of the last tick, NaN when it carries none
+ * @property {boolean} unbroken whether the last tick came over the present connection
  * @property {number} missed numbers that never came
  * @property {number} delay milliseconds between sending and arrival, by two clocks
  * @property {number} seen when the last one came
@@ -47,27 +50,37 @@ export class Ticks {
     const row = this.#rows.get(instance) ?? this.#make(instance);
     const number = Number(n);
     // A smaller number is an instance that began anew, not a loss.
-    if (number > row.last + 1) row.missed += number - row.last - 1;
+    if (row.unbroken && number > row.last + 1) row.missed += number - row.last - 1;
     row.last = number;
+    row.unbroken = true;
     row.delay = now - sentAt(at);
     row.seen = now;
     const second = Math.floor(now / 1000);
     row.seconds.set(second, (row.seconds.get(second) ?? 0) + 1);
   }
 
-  /** Redraws; call it once a second. @param {number} [now] */
-  render(now = Date.now()) {
+  /**
+   * Redraws; call it once a second.
+   * @param {boolean} live whether this page could hear anything
+   * @param {number} [now]
+   */
+  render(live, now = Date.now()) {
     const first = Math.floor(now / 1000) - Beats.seconds + 1;
     for (const [id, row] of this.#rows) {
+      if (now - row.seen > forgotten) {
+        this.#drop(id);
+        continue;
+      }
       for (const second of row.seconds.keys()) if (second < first) row.seconds.delete(second);
       const counts = Array.from({ length: Beats.seconds }, (_, i) => row.seconds.get(first + i) ?? 0);
       const quiet = now - row.seen > silence;
-      row.cells.state.textContent = quiet ? `silent ${Math.round((now - row.seen) / 1000)} s` : "ticking";
-      row.cells.state.className = `pill ${quiet ? "err" : "ok"}`;
+      const age = Math.round((now - row.seen) / 1000);
+      row.cells.state.textContent = live ? (quiet ? `silent ${age} s` : "ticking") : `unknown for ${age} s`;
+      row.cells.state.className = `pill ${live ? (quiet ? "err" : "ok") : "unknown"}`;
       row.cells.last.textContent = Number.isFinite(row.last) ? count(row.last) : "—";
       row.cells.missed.textContent = count(row.missed);
       row.cells.delay.textContent = `${milliseconds(row.delay)} ms`;
-      row.tr.classList.toggle("stale", quiet);
+      row.tr.classList.toggle("stale", quiet || !live);
       const total = counts.reduce((sum, n) => sum + n, 0);
       row.beats.draw(counts, `${instanceName(id).name}: ${total} ticks in the last minute`);
     }
@@ -75,12 +88,12 @@ export class Ticks {
 
   /** After a reconnect nobody knows what was sent meanwhile: count on from the next tick. */
   restart() {
-    for (const row of this.#rows.values()) row.last = NaN;
+    for (const row of this.#rows.values()) row.unbroken = false;
   }
 
   /** @param {string} instance @returns {Row} */
   #make(instance) {
-    if (this.#rows.size >= maxInstances) this.#drop();
+    if (this.#rows.size >= maxInstances) this.#drop([...this.#rows].reduce((a, b) => (b[1].seen < a[1].seen ? b : a))[0]);
     const color = colors[this.#made++ % colors.length];
     const tr = document.createElement("tr");
     const cells = {};
@@ -105,14 +118,14 @@ export class Ticks {
     td.append(beats.svg);
     tr.append(td);
     this.#body.append(tr);
-    const row = { last: NaN, missed: 0, delay: NaN, seen: 0, seconds: new Map(), tr, cells, beats };
+    const row = { last: NaN, unbroken: false, missed: 0, delay: NaN, seen: 0, seconds: new Map(), tr, cells, beats };
     this.#rows.set(instance, row);
     return row;
   }
 
-  #drop() {
-    const [id, row] = [...this.#rows].reduce((a, b) => (b[1].seen < a[1].seen ? b : a));
-    row.tr.remove();
+  /** @param {string} id */
+  #drop(id) {
+    this.#rows.get(id)?.tr.remove();
     this.#rows.delete(id);
   }
 }
