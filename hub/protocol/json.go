@@ -47,14 +47,14 @@ func (JSON) Parse(body []byte, m *Message) error {
 	if err != nil {
 		return err
 	}
-	var f jsonFields
-	if end := f.scan(body, i, m); end < 0 || skipSpace(body, end) != len(body) {
+	f := jsonFields{body: body}
+	if end := f.scan(i, m); end < 0 || skipSpace(body, end) != len(body) {
 		return malformedJSON()
 	}
-	if f.typ == nil {
+	if !f.has(memberType) {
 		return missing("type")
 	}
-	n, ok := parseInteger(f.typ, 32)
+	n, ok := parseInteger(f.raw(memberType), 32)
 	if !ok {
 		return wrongType("type", "Number")
 	}
@@ -105,108 +105,4 @@ func parseInteger(raw []byte, bits int) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(string(raw), 10, bits)
 	return n, err == nil
-}
-
-// jsonFields are the raw values of the members that matter, nil where absent.
-// They are judged only when the whole record is read, because the type may
-// come last.
-type jsonFields struct {
-	typ, headers, id, target, streamIDs []byte
-	item, result, errText               []byte
-	allowReconnect, sequenceID          []byte
-	arguments                           []byte
-}
-
-// scan reads the object at b[i], splits its arguments into m and returns the
-// index behind it, or -1.
-func (f *jsonFields) scan(b []byte, i int, m *Message) int {
-	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == '}' {
-		return i + 1
-	}
-	for {
-		if i >= len(b) || b[i] != '"' {
-			return -1
-		}
-		end, plain := scanString(b, i)
-		start := scanColon(b, end)
-		if start < 0 {
-			return -1
-		}
-		field := f.field(b[i:end], plain)
-		if field == &f.arguments {
-			i = splitArguments(b, start, m)
-		} else {
-			i = scanValue(b, start, 1)
-		}
-		if i < 0 {
-			return -1
-		}
-		if field != nil {
-			*field = b[start:i:i]
-		}
-		var more bool
-		if i, more = scanNext(b, i, '}'); !more {
-			return i
-		}
-	}
-}
-
-// field returns where the value of the member with the quoted name goes, nil
-// if it is of no interest.
-func (f *jsonFields) field(quoted []byte, plain bool) *[]byte {
-	name := quoted[1 : len(quoted)-1]
-	if !plain {
-		var room [64]byte
-		name = appendUnquoted(room[:0], quoted)
-	}
-	switch string(name) {
-	case "type":
-		return &f.typ
-	case "headers":
-		return &f.headers
-	case "invocationId":
-		return &f.id
-	case "target":
-		return &f.target
-	case "arguments":
-		return &f.arguments
-	case "streamIds":
-		return &f.streamIDs
-	case "item":
-		return &f.item
-	case "result":
-		return &f.result
-	case "error":
-		return &f.errText
-	case "allowReconnect":
-		return &f.allowReconnect
-	case "sequenceId":
-		return &f.sequenceID
-	}
-	return nil
-}
-
-// splitArguments scans the value at b[i] and, if it is an array, puts its
-// elements into m.
-func splitArguments(b []byte, i int, m *Message) int {
-	m.Arguments = m.Arguments[:0]
-	if i >= len(b) || b[i] != '[' {
-		return scanValue(b, i, 1)
-	}
-	i = skipSpace(b, i+1)
-	if i < len(b) && b[i] == ']' {
-		return i + 1
-	}
-	for {
-		end := scanValue(b, i, 2)
-		if end < 0 {
-			return -1
-		}
-		m.Arguments = append(m.Arguments, b[i:end:end])
-		var more bool
-		if i, more = scanNext(b, end, ']'); !more {
-			return i
-		}
-	}
 }

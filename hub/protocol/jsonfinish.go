@@ -8,10 +8,10 @@ func (f *jsonFields) finish(n int64, m *Message) (err error) {
 	case int64(Invocation), int64(StreamInvocation):
 		err = f.finishInvocation(n == int64(StreamInvocation), m)
 	case int64(StreamItem):
-		if err = f.finishCall(true, m); err == nil && f.item == nil {
+		if err = f.finishCall(true, m); err == nil && !f.has(memberItem) {
 			err = missing("item")
 		}
-		m.Value, m.HasValue = f.item, f.item != nil
+		m.Value, m.HasValue = f.raw(memberItem), f.has(memberItem)
 	case int64(Completion):
 		err = f.finishCompletion(m)
 	case int64(CancelInvocation):
@@ -35,13 +35,13 @@ func (f *jsonFields) finish(n int64, m *Message) (err error) {
 
 // finishCall reads what all messages of a call have: headers and id.
 func (f *jsonFields) finishCall(needsID bool, m *Message) (err error) {
-	if f.headers != nil {
+	if f.has(memberHeaders) {
 		if err = f.finishHeaders(m); err != nil {
 			return err
 		}
 	}
-	if f.id != nil {
-		if m.InvocationID, err = jsonText(f.id, "invocationId"); err != nil {
+	if f.has(memberInvocationID) {
+		if m.InvocationID, err = jsonText(f.raw(memberInvocationID), "invocationId"); err != nil {
 			return err
 		}
 	}
@@ -55,19 +55,19 @@ func (f *jsonFields) finishInvocation(needsID bool, m *Message) (err error) {
 	if err = f.finishCall(needsID, m); err != nil {
 		return err
 	}
-	if f.target == nil {
+	if !f.has(memberTarget) {
 		return missing("target")
 	}
-	if m.Target, err = jsonText(f.target, "target"); err != nil {
+	if m.Target, err = jsonText(f.raw(memberTarget), "target"); err != nil {
 		return err
 	}
-	if f.arguments == nil {
+	if !f.has(memberArguments) {
 		return missing("arguments")
 	}
-	if f.arguments[0] != '[' {
+	if f.raw(memberArguments)[0] != '[' {
 		return wrongType("arguments", "Array")
 	}
-	if f.streamIDs != nil {
+	if f.has(memberStreamIDs) {
 		return f.finishStreamIDs(m)
 	}
 	return nil
@@ -77,27 +77,27 @@ func (f *jsonFields) finishCompletion(m *Message) (err error) {
 	if err = f.finishCall(true, m); err != nil {
 		return err
 	}
-	if f.errText != nil {
-		if m.Error, err = jsonText(f.errText, "error"); err != nil {
+	if f.has(memberError) {
+		if m.Error, err = jsonText(f.raw(memberError), "error"); err != nil {
 			return err
 		}
 		m.HasError = true
-		if f.result != nil {
+		if f.has(memberResult) {
 			return &Error{Reason: ReasonConflict, Detail: "The 'error' and 'result' properties are mutually exclusive."}
 		}
 	}
-	m.Value, m.HasValue = f.result, f.result != nil
+	m.Value, m.HasValue = f.raw(memberResult), f.has(memberResult)
 	return nil
 }
 
 func (f *jsonFields) finishClose(m *Message) (err error) {
-	if f.errText != nil {
-		if m.Error, err = jsonText(f.errText, "error"); err != nil {
+	if f.has(memberError) {
+		if m.Error, err = jsonText(f.raw(memberError), "error"); err != nil {
 			return err
 		}
 		m.HasError = true
 	}
-	switch string(f.allowReconnect) {
+	switch string(f.raw(memberAllowReconnect)) {
 	case "", "false":
 	case "true":
 		m.AllowReconnect = true
@@ -108,10 +108,10 @@ func (f *jsonFields) finishClose(m *Message) (err error) {
 }
 
 func (f *jsonFields) finishSequence(m *Message) error {
-	if f.sequenceID == nil {
+	if !f.has(memberSequenceID) {
 		return missing("sequenceId")
 	}
-	n, ok := parseInteger(f.sequenceID, 64)
+	n, ok := parseInteger(f.raw(memberSequenceID), 64)
 	if !ok {
 		return wrongType("sequenceId", "Number")
 	}
@@ -120,7 +120,7 @@ func (f *jsonFields) finishSequence(m *Message) error {
 }
 
 func (f *jsonFields) finishHeaders(m *Message) error {
-	b := f.headers
+	b := f.raw(memberHeaders)
 	if b[0] != '{' {
 		return wrongType("headers", "Object")
 	}
@@ -140,7 +140,7 @@ func (f *jsonFields) finishHeaders(m *Message) error {
 }
 
 func (f *jsonFields) finishStreamIDs(m *Message) error {
-	b := f.streamIDs
+	b := f.raw(memberStreamIDs)
 	if b[0] != '[' {
 		return wrongType("streamIds", "Array")
 	}

@@ -106,6 +106,9 @@ func scanColon(b []byte, i int) int {
 	if i < 0 {
 		return -1
 	}
+	if i+1 < len(b) && b[i] == ':' && b[i+1] > ' ' {
+		return i + 1
+	}
 	if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
 		return -1
 	}
@@ -127,64 +130,80 @@ func scanNext(b []byte, i int, closing byte) (int, bool) {
 	return -1, false
 }
 
+const (
+	eachByte = 0x0101010101010101
+	eachHigh = 0x80 * eachByte
+)
+
+// stopBits looks at eight characters of a string at once. The lowest bit set
+// in the result belongs to the first one that is a quote, a backslash or a
+// control character; bits above that one mean nothing.
+func stopBits(w uint64) uint64 {
+	// With its bit 1 flipped, the quote 0x22 is below 0x21 just as control
+	// characters are, and nothing else is. A borrow only runs upwards.
+	low, backslash := w^0x02*eachByte, w^'\\'*eachByte
+	return ((low - 0x21*eachByte) | (backslash - eachByte)) &^ w & eachHigh
+}
+
+// plainBytes returns how many of eight characters, the lowest byte first, are
+// ASCII and need no escape.
+func plainBytes(w uint64) int {
+	return bits.TrailingZeros64(stopBits(w)|w&eachHigh) / 8
+}
+
 // scanString scans a string including its quotes and says whether it holds
 // none but unescaped characters, so that b[i+1:end-1] is its text.
 func scanString(b []byte, i int) (end int, plain bool) {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	start := i + 1
+	s := b[i+1:]
 	plain = true
 	var seen uint64 // all bytes so far; a high bit asks for a check of the UTF-8
-	i = start
 	for {
-		// Eight bytes at a time until one is a quote, backslash or control
-		// character. The lowest bit set in stop is exact.
-		for i+8 <= len(b) {
-			w := binary.LittleEndian.Uint64(b[i:])
-			q, s := w^(ones*'"'), w^(ones*'\\')
-			stop := ((q-ones)&^q | (s-ones)&^s | (w-ones*' ')&^w) & highs
+		for len(s) >= 8 {
+			w := binary.LittleEndian.Uint64(s)
 			seen |= w
-			if stop != 0 {
-				i += bits.TrailingZeros64(stop) / 8
+			if stop := stopBits(w); stop != 0 {
+				s = s[bits.TrailingZeros64(stop)/8:]
 				break
 			}
-			i += 8
+			s = s[8:]
 		}
-		if i >= len(b) {
+		if len(s) == 0 {
 			return -1, false
 		}
-		switch c := b[i]; {
+		switch c := s[0]; {
 		case c == '"':
-			if seen&highs != 0 && !utf8.Valid(b[start:i]) {
+			end = len(b) - len(s) + 1
+			if seen&eachHigh != 0 && !utf8.Valid(b[i+1:end-1]) {
 				return -1, false
 			}
-			return i + 1, plain
+			return end, plain
 		case c == '\\':
 			plain = false
-			if i = scanEscape(b, i); i < 0 {
+			n := scanEscape(s)
+			if n < 0 {
 				return -1, false
 			}
+			s = s[n:]
 		case c < ' ':
 			return -1, false
 		default:
 			seen |= uint64(c)
-			i++
+			s = s[1:]
 		}
 	}
 }
 
-func scanEscape(b []byte, i int) int {
-	if i+1 >= len(b) {
+// scanEscape returns the length of the escape at the beginning of s, or -1.
+func scanEscape(s []byte) int {
+	if len(s) < 2 {
 		return -1
 	}
-	switch b[i+1] {
+	switch s[1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
+		return 2
 	case 'u':
-		if hex4(b, i+2) >= 0 {
-			return i + 6
+		if hex4(s, 2) >= 0 {
+			return 6
 		}
 	}
 	return -1

@@ -56,49 +56,88 @@ func appendUnquoted(dst, raw []byte) []byte {
 // demands: < > & ' and everything beyond ASCII are written as they are, as by
 // the official server. Bytes that are not UTF-8 become U+FFFD.
 func appendQuoted[S []byte | string](dst []byte, s S) []byte {
-	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := decodeRune(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				dst = append(dst, s[start:i]...)
-				dst = append(dst, "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-		}
-		i++
-		start = i
+	if n := plainPrefix(s); n < len(s) {
+		dst = append(dst, s[:n]...)
+		dst = appendEscaped(dst, s[n:])
+	} else {
+		dst = append(dst, s...)
 	}
-	dst = append(dst, s[start:]...)
 	return append(dst, '"')
 }
 
-func decodeRune[S []byte | string](s S) (rune, int) {
-	return utf8.DecodeRuneInString(string(s[:min(len(s), utf8.UTFMax)]))
+// plainPrefix returns how many bytes at the beginning of s are ASCII and need
+// no escape.
+func plainPrefix[S []byte | string](s S) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if n := plainBytes(w); n < 8 {
+			return i + n
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return i
+}
+
+// appendEscaped appends the text s with its escapes.
+func appendEscaped[S []byte | string](dst []byte, s S) []byte {
+	valid := utf8.ValidString(string(s))
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c >= utf8.RuneSelf && !valid:
+			size := runeSize(s[i:])
+			if size == 0 {
+				dst = append(append(dst, s[start:i]...), "\ufffd"...)
+				size = 1
+				start = i + 1
+			}
+			i += size
+		case c < ' ' || c == '"' || c == '\\':
+			dst = appendEscape(append(dst, s[start:i]...), c)
+			i++
+			start = i
+		default:
+			i++
+		}
+	}
+	return append(dst, s[start:]...)
+}
+
+// appendEscape appends the escape of an ASCII character.
+func appendEscape(dst []byte, c byte) []byte {
+	const digits = "0123456789abcdef"
+	switch c {
+	case '\b':
+		c = 'b'
+	case '\f':
+		c = 'f'
+	case '\n':
+		c = 'n'
+	case '\r':
+		c = 'r'
+	case '\t':
+		c = 't'
+	case '"', '\\':
+	default:
+		return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+	}
+	return append(dst, '\\', c)
+}
+
+// runeSize returns the size of the character at the beginning of s, 0 if it is
+// not UTF-8.
+func runeSize[S []byte | string](s S) int {
+	r, size := utf8.DecodeRuneInString(string(s[:min(len(s), utf8.UTFMax)]))
+	if r == utf8.RuneError && size <= 1 {
+		return 0
+	}
+	return size
 }

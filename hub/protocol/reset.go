@@ -5,15 +5,17 @@ package protocol
 // the life of its connection.
 const maxKept = 64
 
-// Reset empties m, so that it holds on to no record, and keeps little room for
-// the next one. Parse does it by itself; a reader that is about to idle calls
-// it to let go of its buffer.
+// Reset empties m, so that it holds on to no record, and keeps a little room
+// for the next one. Parse does it by itself; a reader that is about to idle
+// calls it to let go of its buffer.
 func (m *Message) Reset() {
-	*m = Message{
-		Arguments: emptied(m.Arguments),
-		StreamIDs: emptied(m.StreamIDs),
-		Headers:   emptied(m.Headers),
-	}
+	m.Type, m.AllowReconnect, m.SequenceID = 0, false, 0
+	m.InvocationID, m.Target = nil, nil
+	m.Value, m.HasValue = nil, false
+	m.Error, m.HasError = nil, false
+	m.Arguments = emptied(m.Arguments)
+	m.StreamIDs = emptied(m.StreamIDs)
+	m.Headers = emptied(m.Headers)
 }
 
 func emptied[E any](s []E) []E {
