@@ -1,0 +1,81 @@
+package backplane
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// command runs one exchange on a command connection of the present link, with
+// a time limit.
+func (r *Redis) command(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error {
+	l := r.current.Load()
+	if l == nil {
+		return ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	defer cancel()
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	case <-l.ctx.Done():
+		return ErrUnavailable
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return classify(f(ctx, l.commands))
+}
+
+// Receivers asks Redis how many connections are subscribed to the channel
+// (PUBSUB NUMSUB). It waits for ctx and at most 5 s; without a link the error
+// is ErrUnavailable at once.
+func (r *Redis) Receivers(ctx context.Context, channel string) (int, error) {
+	name := r.opt.ChannelPrefix + channel
+	var receivers int64
+	err := r.command(ctx, func(ctx context.Context, c *redis.Client) error {
+		counts, err := c.PubSubNumSub(ctx, name).Result()
+		receivers = counts[name]
+		return err
+	})
+	return int(receivers), wrap("receivers", err)
+}
+
+// Check connects once, on a connection of its own, and says what is wrong:
+// ErrAuth (user, password, permission), ErrNotRedis (something else answers
+// there, or TLS on one side only) or ErrUnavailable. The text fits on one line
+// and holds no password. It waits for ctx and at most some 5 s.
+func (r *Redis) Check(ctx context.Context) error {
+	l := r.newLink(ctx, 0)
+	defer l.end(errClosing)
+	opt := r.clientOptions("check")
+	opt.Dialer, _ = l.singleDial()
+	c := redis.NewClient(opt)
+	defer c.Close()
+	err := l.bounded(func(ctx context.Context) error { return c.Ping(ctx).Err() })
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("backplane: redis at %s: %w", r.server.Addr, classify(err))
+}
+
+// RouteLogs sends what go-redis logs to l, at debug level; nil discards it. By
+// default it goes to standard error. The setting belongs to go-redis and holds
+// for the whole process, which is why only a program calls this.
+func RouteLogs(l *slog.Logger) {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	redis.SetLogger(logAdapter{l})
+}
+
+// logAdapter is a go-redis logger.
+type logAdapter struct{ log *slog.Logger }
+
+// Printf logs one line at debug level.
+func (a logAdapter) Printf(ctx context.Context, format string, v ...any) {
+	if a.log.Enabled(ctx, slog.LevelDebug) {
+		a.log.DebugContext(ctx, fmt.Sprintf(format, v...), "source", "go-redis")
+	}
+}
