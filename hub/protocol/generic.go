@@ -63,6 +63,15 @@ func appendOther[T any](p Protocol, dst []byte, v T) ([]byte, error) {
 	return p.AppendValue(dst, v)
 }
 
+// only narrows what was decoded into any; nil stays nil.
+func only[T any](v any, err error) (T, error) {
+	t, ok := v.(T)
+	if err == nil && v != nil && !ok {
+		err = mismatch("object or array as wanted")
+	}
+	return t, err
+}
+
 // mismatch is the error for a value of another type than the wanted one.
 func mismatch(want string) error {
 	return badValue("a value is no %s", want)

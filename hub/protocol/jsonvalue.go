@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -16,23 +15,20 @@ func (p JSON) AppendValue(dst []byte, v any) ([]byte, error) {
 	if out, known, err := appendJSON(dst, v); known {
 		return out, err
 	}
-	return encodeJSON(dst, v)
+	return encodeComposedJSON(dst, v)
 }
 
 // Decode reads the JSON value raw into what v points to; see Protocol. Structs
-// and other composed types are decoded by encoding/json: member names match
-// without case, and a null inside them leaves its place as it is.
+// and other composed types follow the rules of encoding/json: member names
+// match without case, unknown ones are ignored. Two rules are added: null is
+// refused for numbers, booleans and times in them as well (not for named types
+// like type Level int, which it leaves as they are), and integers in places of
+// type any become int64.
 func (p JSON) Decode(raw []byte, v any) error {
 	if known, err := decodeJSON(raw, v); known {
 		return err
 	}
-	if !validJSON(raw) {
-		return badValue("a value is no json")
-	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		return &Error{Reason: ReasonValue, Detail: "a value does not fit: " + err.Error(), Err: err}
-	}
-	return nil
+	return decodeComposedJSON(raw, v)
 }
 
 // appendJSON appends values that need no reflection. It keeps no reference to
@@ -101,39 +97,6 @@ func appendFinite(dst []byte, f float64, bits int) ([]byte, error) {
 	return appendFloat(dst, f, bits), nil
 }
 
-// jsonEncoders keeps encoders that write into a slice.
-var jsonEncoders = sync.Pool{New: func() any {
-	e := new(jsonEncoder)
-	e.enc = json.NewEncoder(&e.out)
-	e.enc.SetEscapeHTML(false)
-	return e
-}}
-
-type jsonEncoder struct {
-	enc *json.Encoder
-	out sliceWriter
-}
-
-type sliceWriter struct{ b []byte }
-
-func (w *sliceWriter) Write(p []byte) (int, error) {
-	w.b = append(w.b, p...)
-	return len(p), nil
-}
-
-func encodeJSON(dst []byte, v any) ([]byte, error) {
-	e := jsonEncoders.Get().(*jsonEncoder)
-	e.out.b = dst
-	err := e.enc.Encode(v)
-	out := e.out.b
-	e.out.b = nil
-	jsonEncoders.Put(e)
-	if err != nil {
-		return dst, &Error{Reason: ReasonValue, Detail: "a value cannot be encoded: " + err.Error(), Err: err}
-	}
-	return out[:len(out)-1], nil // without the encoder's line feed
-}
-
 // decodeJSON decodes into types that need no reflection. It keeps no reference
 // to v, so that calling it does not move *v to the heap.
 func decodeJSON(raw []byte, v any) (known bool, err error) {
@@ -172,6 +135,10 @@ func decodeJSON(raw []byte, v any) (known bool, err error) {
 		*v, err = jsonTime(raw)
 	case *any:
 		*v, err = jsonAny(raw)
+	case *map[string]any:
+		*v, err = only[map[string]any](jsonAny(raw))
+	case *[]any:
+		*v, err = only[[]any](jsonAny(raw))
 	case *Value:
 		*v, err = decodeValue(JSON{}, raw)
 	case *[]Value:

@@ -22,8 +22,11 @@ func (p MessagePack) AppendValue(dst []byte, v any) ([]byte, error) {
 }
 
 // Decode reads the MessagePack value raw into what v points to; see Protocol.
-// Structs and other composed types are decoded by the codec library: a nil
-// inside them leaves the zero value in its place.
+// Structs and other composed types are decoded by the codec library: keys
+// match exactly (see DotNetNames), unknown ones are ignored, numbers that do
+// not fit are refused, floats without fraction count as integers. Three things
+// inside them are not refused: nil leaves the zero value, bin fits strings, and
+// an integer beyond int64 in a place of a signed type wraps around.
 func (p MessagePack) Decode(raw []byte, v any) error {
 	if known, err := decodeMessagePack(p, raw, v); known {
 		return err
@@ -184,6 +187,10 @@ func decodeMessagePack(p MessagePack, raw []byte, v any) (known bool, err error)
 		*v, err = appendMessagePackAsJSON(nil, raw)
 	case *any:
 		*v, err = messagePackAny(raw)
+	case *map[string]any:
+		*v, err = only[map[string]any](messagePackAny(raw))
+	case *[]any:
+		*v, err = only[[]any](messagePackAny(raw))
 	case *Value:
 		*v, err = decodeValue(p, raw)
 	case *[]Value:

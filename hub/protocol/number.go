@@ -114,10 +114,9 @@ func appendBase64(dst, b []byte) []byte {
 
 // appendTimeJSON appends t as an RFC 3339 string.
 func appendTimeJSON(dst []byte, t time.Time) ([]byte, error) {
-	start := len(dst)
-	dst, err := t.AppendText(append(dst, '"'))
+	out, err := t.AppendText(append(dst, '"'))
 	if err != nil {
-		return dst[:start], &Error{Reason: ReasonValue, Detail: "a time has no RFC 3339 form", Err: err}
+		return dst, &Error{Reason: ReasonValue, Detail: "a time has no RFC 3339 form", Err: err}
 	}
-	return append(dst, '"'), nil
+	return append(out, '"'), nil
 }

@@ -96,6 +96,12 @@ func encodingOf(p Protocol) encoding {
 	case MessagePack:
 		return encodingMessagePack
 	}
+	switch p.Name() {
+	case JSON{}.Name():
+		return encodingJSON
+	case MessagePack{}.Name():
+		return encodingMessagePack
+	}
 	return encodingUnknown
 }
 
