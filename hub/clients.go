@@ -13,9 +13,12 @@ type Clients struct{ h *Hub }
 
 // CallerClients adds the recipients that are named relative to a caller.
 type CallerClients struct {
-	Clients
+	clients
 	c *conn
 }
+
+// clients is Clients under a name that leaves the method of that name visible.
+type clients = Clients
 
 // A SingleClient is one connection as a recipient.
 type SingleClient struct {

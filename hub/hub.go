@@ -85,7 +85,9 @@ func New(opts Options) (*Hub, error) {
 	if opts.Backplane != nil {
 		h.relay = newRelay(h, opts.Backplane)
 	}
-	h.keys = tokenKeys(opts)
+	if h.keys, err = tokenKeys(opts); err != nil {
+		return nil, err
+	}
 	if h.endpoint, err = h.newEndpoint(); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}

@@ -1,40 +1,59 @@
 package hub
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/transport"
 )
 
-// sharedSecrets is a backplane that also keeps a secret which all instances
-// share, and a clock that goes with it.
-type sharedSecrets interface {
-	Secrets() [][]byte // the one in force first; empty until known
-	Now() time.Time
+// tokenKeyName is the name of the secret that signs connection tokens.
+const tokenKeyName = "token-key"
+
+// sharedKeys is a backplane that also keeps secrets which all instances share,
+// each with the clock that they agree on. It answers without waiting.
+type sharedKeys interface {
+	SharedKey(ctx context.Context, name string) (interface {
+		Keys() (current []byte, previous [][]byte)
+		Now() time.Time
+	}, error)
 }
 
 // tokenKeys chooses what signs connection tokens.
-func tokenKeys(opts Options) transport.KeySource {
+func tokenKeys(opts Options) (transport.KeySource, error) {
 	if opts.TokenKeys != nil {
-		return opts.TokenKeys
+		return opts.TokenKeys, nil
 	}
-	if shared, ok := opts.Backplane.(sharedSecrets); ok {
-		return backplaneKeys{shared}
+	shared, ok := opts.Backplane.(sharedKeys)
+	if !ok {
+		return transport.RandomKeys(), nil
 	}
-	return transport.RandomKeys()
+	secret, err := shared.SharedKey(context.Background(), tokenKeyName)
+	if err != nil {
+		return nil, fmt.Errorf("hub: shared key: %w", err)
+	}
+	return sharedTokenKeys{secret}, nil
 }
 
-// backplaneKeys makes signing keys of the backplane's secret.
-type backplaneKeys struct{ sharedSecrets }
+// sharedTokenKeys makes signing keys of the backplane's secret.
+type sharedTokenKeys struct {
+	secret interface {
+		Keys() (current []byte, previous [][]byte)
+		Now() time.Time
+	}
+}
 
-func (b backplaneKeys) Keys() []transport.Key {
-	secrets := b.Secrets()
-	keys := make([]transport.Key, 0, len(secrets))
-	for _, s := range secrets {
+func (s sharedTokenKeys) Keys() []transport.Key {
+	current, previous := s.secret.Keys()
+	keys := make([]transport.Key, 0, 1+len(previous))
+	for _, secret := range append([][]byte{current}, previous...) {
 		var k transport.Key
-		if copy(k[:], s) == len(k) {
+		if copy(k[:], secret) == len(k) {
 			keys = append(keys, k)
 		}
 	}
 	return keys
 }
+
+func (s sharedTokenKeys) Now() time.Time { return s.secret.Now() }

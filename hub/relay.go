@@ -83,9 +83,9 @@ func (r *relay) listen(ctx context.Context) bool {
 // are live.
 const listenRetry = 100 * time.Millisecond
 
-// linkDown is implemented by backplane errors that say that the link is known
-// to be down, so that a registration waits for its return.
-type linkDown interface{ LinkDown() bool }
+// unavailable is implemented by backplane errors that say that the link is
+// known to be down, so that a registration waits for its return.
+type unavailable interface{ Unavailable() bool }
 
 // subscribe registers for channels and waits until they are live. While the
 // link is down it does not wait: the registration takes effect when the link
@@ -100,8 +100,8 @@ func (r *relay) subscribe(ctx context.Context, channels ...string) error {
 	if err == nil {
 		return nil
 	}
-	var down linkDown
-	if errors.As(err, &down) && down.LinkDown() {
+	var down unavailable
+	if errors.As(err, &down) && down.Unavailable() {
 		return nil
 	}
 	if ctx.Err() != nil {
