@@ -36,17 +36,22 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 		e.warn(r, "transport: not a WebSocket handshake, a proxy may have changed it: "+err.Text)
 		w.Header().Set("Sec-WebSocket-Version", "13")
 		if err.Code == http.StatusUpgradeRequired {
+			w.Header().Set("Connection", "Upgrade")
 			w.Header().Set("Upgrade", "websocket")
 		}
 		e.refuse(w, r, RefusedUpgrade, err)
 		return
 	}
-	if why, err := e.enter(); err != nil {
-		e.refuse(w, r, why, err)
+	if !canHijack(w) {
+		e.warn(r, "transport: no WebSockets here: the ResponseWriter of a middleware hides http.Hijacker")
+		e.refuse(w, r, RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError})
 		return
 	}
-	if why, err := e.openWebSocket(w, r, id); err != nil {
-		e.leave()
+	switch why, err := e.openWebSocket(w, r, id); {
+	case err == nil:
+	case why == RefusedVanished:
+		e.count(r, why, err) // nobody is left to be answered
+	default:
 		e.refuse(w, r, why, err)
 	}
 }
@@ -95,6 +100,21 @@ func checkUpgrade(r *http.Request) *StatusError {
 	return nil
 }
 
+// canHijack reports whether the connection can be taken from the HTTP server.
+// Afterwards it is too late to say no: by then the client has read 101.
+func canHijack(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case http.Hijacker:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // hasToken reports whether a header that is a list has the token, in any case
 // and on any of its lines (RFC 9110 section 5.6.1).
 func hasToken(lines []string, token string) bool {
@@ -108,30 +128,39 @@ func hasToken(lines []string, token string) bool {
 	return false
 }
 
-// openWebSocket opens one WebSocket. The id is empty for a client that skipped
-// negotiation.
+// openWebSocket opens a connection, or says why not. The id is empty for a
+// client that skipped negotiation.
 func (e *Endpoint) openWebSocket(w http.ResponseWriter, r *http.Request, id string) (Refusal, *StatusError) {
+	if why, err := e.enter(); err != nil {
+		return why, err
+	}
 	info := Info{Kind: WebSockets, Negotiated: id != ""}
 	var until time.Time // zero: no token, no claim
+	opened := false
+	defer func() {
+		if !opened { // a panic in Open included
+			e.release(info.ID, until, false)
+			e.leave()
+		}
+	}()
 	if id == "" {
 		info.ID = encodeID(newID())
 	} else {
-		t, why, refused := e.claim(r, id)
-		if refused != nil {
-			return why, refused
+		t, why, err := e.claim(r, id)
+		if err != nil {
+			return why, err
 		}
 		info.ID, until = t.connID(), t.until
 	}
 	serve, err := e.opts.Open(r, info)
 	if err != nil {
-		e.release(info.ID, until, false)
 		return RefusedByOpen, asStatus(err, http.StatusInternalServerError)
 	}
 	s, err := e.upgrade(w, r, info.ID)
 	if err != nil {
-		e.release(info.ID, until, false)
-		return RefusedVanished, &StatusError{Code: http.StatusInternalServerError}
+		return RefusedVanished, &StatusError{Code: http.StatusInternalServerError, Text: err.Error()}
 	}
+	opened = true
 	e.accepted.Add(1)
 	go e.run(s, serve, until) // until leave, which Wait waits for
 	return 0, nil

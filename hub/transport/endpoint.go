@@ -20,6 +20,7 @@ type Endpoint struct {
 	log     *slog.Logger
 	started time.Time
 
+	buffers sync.Pool // *[readBuffer]byte
 	pieces  sync.Pool // *[pieceSize]byte
 	small   sync.Pool // *[smallBatch]byte
 	batches sync.Pool // *[largeBatch]byte
@@ -46,6 +47,7 @@ func New(opts Options) (*Endpoint, error) {
 		return nil, err
 	}
 	e := &Endpoint{opts: opts, origins: origins, log: opts.Logger, started: time.Now()}
+	e.buffers.New = func() any { return new([readBuffer]byte) }
 	e.pieces.New = func() any { return new([pieceSize]byte) }
 	e.small.New = func() any { return new([smallBatch]byte) }
 	e.batches.New = func() any { return new([largeBatch]byte) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -121,12 +122,20 @@ func (s *testServer) do(t testing.TB, request string) *http.Response {
 
 func (s *testServer) dial(t testing.TB) net.Conn {
 	t.Helper()
+	conn := s.dialPlain(t)
+	if s.http.TLS != nil {
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	}
+	return conn
+}
+
+func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReader(conn) }
+
+func (s *testServer) dialPlain(t testing.TB) net.Conn {
+	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if s.http.TLS != nil {
-		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 	}
 	t.Cleanup(func() { conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -283,4 +292,29 @@ func (c *rawConn) wantEOF(t testing.TB, within time.Duration) {
 	if ne, ok := errors.AsType[net.Error](err); n > 0 || ok && ne.Timeout() {
 		t.Fatalf("got %d bytes and %v, want the end of the connection", n, err)
 	}
+}
+
+// lines collects a log.
+type lines struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *lines) contains(text string) bool { return strings.Contains(l.all(), text) }
+
+// logger writes warnings to l, and nothing below.
+func (l *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -65,11 +65,15 @@ const warnEvery = time.Minute
 
 // refuse answers a request that goes no further.
 func (e *Endpoint) refuse(w http.ResponseWriter, r *http.Request, why Refusal, err *StatusError) {
+	e.count(r, why, err)
+	writeStatus(w, err)
+}
+
+func (e *Endpoint) count(r *http.Request, why Refusal, err *StatusError) {
 	e.refused[why].Add(1)
 	e.log.LogAttrs(r.Context(), slog.LevelDebug, "transport: request refused",
 		slog.String("reason", why.String()), slog.Int("status", err.Code), slog.String("text", err.Text),
 		slog.String("method", r.Method), slog.String("remote", r.RemoteAddr))
-	writeStatus(w, err)
 }
 
 // warn says what an operator may have to mend, now and then.

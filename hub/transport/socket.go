@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -54,7 +56,7 @@ var _ Conn = (*socket)(nil)
 func (e *Endpoint) upgrade(w http.ResponseWriter, r *http.Request, id string) (*socket, error) {
 	s := &socket{endpoint: e, id: id, remote: r.RemoteAddr}
 	s.wire.grace = e.opts.WebSocketCloseTimeout
-	h := &hijacker{ResponseWriter: w, wire: &s.wire}
+	h := &hijacker{ResponseWriter: w, wire: &s.wire, buffers: &e.buffers}
 	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the origin was checked for every request
 		CompressionMode:    websocket.CompressionDisabled,
@@ -65,8 +67,9 @@ func (e *Endpoint) upgrade(w http.ResponseWriter, r *http.Request, id string) (*
 		}
 		return nil, err
 	}
-	ws.SetReadLimit(-1) // the limit is per record, and the codec's
-	h.reader.Reset(&s.wire)
+	ws.SetReadLimit(-1)           // the limit is per record, and the codec's
+	runtime.SetFinalizer(ws, nil) // end closes it
+	h.reader.Reset(&s.wire)       // without what the library puts in between
 	s.ws = ws
 	return s, nil
 }
@@ -75,8 +78,9 @@ func (e *Endpoint) upgrade(w http.ResponseWriter, r *http.Request, id string) (*
 // small buffers instead of the server's.
 type hijacker struct {
 	http.ResponseWriter
-	wire   *wire
-	reader *bufio.Reader
+	wire    *wire
+	buffers *sync.Pool // of *[readBuffer]byte
+	reader  *bufio.Reader
 }
 
 // Hijack implements http.Hijacker for websocket.Accept.
@@ -101,8 +105,12 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		early, _ := rw.Reader.Peek(n)
 		w.early = bytes.Clone(early)
 	}
-	h.reader = bufio.NewReaderSize(w, readBuffer)
-	return w, bufio.NewReadWriter(h.reader, bufio.NewWriterSize(w, writeBuffer)), nil
+	size := largeReader
+	if w.pooled = newPooledReader(conn, h.buffers); w.pooled != nil || isTLS(conn) {
+		size = smallReader
+	}
+	h.reader = bufio.NewReaderSize(w, size)
+	return w, bufio.NewReadWriter(h.reader, bufio.NewWriterSize(w, controlWriter)), nil
 }
 
 func (s *socket) ID() string         { return s.id }

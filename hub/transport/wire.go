@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"net"
 	"os"
@@ -9,12 +10,19 @@ import (
 	"time"
 )
 
-// Sizes of the buffers of one socket, in bytes. The library's writer carries
-// nothing but control frames, which must go out in one Write each: 2 bytes of
-// header and 125 of payload at most.
+// Sizes of buffers, in bytes.
 const (
-	readBuffer  = 512
-	writeBuffer = 128
+	// readBuffer is that of the pooled buffers; smallReader what the library
+	// has of its own below them or below TLS, which has a buffer, and
+	// largeReader elsewhere.
+	readBuffer  = 2 << 10
+	smallReader = 16
+	largeReader = 512
+
+	// controlWriter is the library's write buffer. It carries control frames
+	// only, which must go out in one Write each: 2 bytes of header and 125 of
+	// payload at most.
+	controlWriter = 128
 )
 
 // Bounds of linger.
@@ -34,8 +42,9 @@ type wire struct {
 	grace time.Duration // for a control frame to go out, and for a close to be answered
 
 	// owned by the reader
-	early  []byte // what came with the handshake
-	failed error  // why no more can be read; nil if it is not the network's fault
+	pooled *pooledReader // nil where there is none
+	early  []byte        // what came with the handshake
+	failed error         // why no more can be read; nil if it is not the network's fault
 
 	last atomic.Int64           // when the last byte came, in nanoseconds since start
 	shut atomic.Bool            // a close frame has gone out or is about to
@@ -57,7 +66,13 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.last.Store(int64(time.Since(w.start)))
 		return n, nil
 	}
-	n, err := w.Conn.Read(p)
+	var n int
+	var err error
+	if w.pooled != nil {
+		n, err = w.pooled.Read(p)
+	} else {
+		n, err = w.Conn.Read(p)
+	}
 	if n > 0 {
 		w.last.Store(int64(time.Since(w.start)))
 	}
@@ -164,11 +179,16 @@ func (w *wire) extend(deadline time.Time) error {
 	return w.SetWriteDeadline(deadline)
 }
 
+func isTLS(conn net.Conn) bool {
+	_, ok := conn.(*tls.Conn)
+	return ok
+}
+
 // drop closes the network connection at once. On TLS that leaves out the
 // farewell, which would wait for room in the socket's buffer.
 func (w *wire) drop() {
-	if tls, ok := w.Conn.(interface{ NetConn() net.Conn }); ok {
-		_ = tls.NetConn().Close()
+	if secure, ok := w.Conn.(*tls.Conn); ok {
+		_ = secure.NetConn().Close()
 		return
 	}
 	_ = w.Conn.Close()
