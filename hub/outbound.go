@@ -11,6 +11,9 @@ const (
 	// inlineOutbound messages wait without a slice of their own.
 	inlineOutbound = 2
 
+	// keepOutbound is the longest queue whose slice an idle connection keeps.
+	keepOutbound = 16
+
 	// writeBatch is how many messages one write takes at most.
 	writeBatch = 256
 
@@ -47,7 +50,7 @@ func (o *outbound) push(m *transport.Message) {
 		clear(o.queue[n:])
 		o.queue, o.head = o.queue[:n], 0
 	}
-	if len(o.queue) == inlineOutbound {
+	if len(o.queue) == inlineOutbound && cap(o.queue) == inlineOutbound {
 		o.queue = append(make([]*transport.Message, 0, 4*inlineOutbound), o.queue...)
 		clear(o.inline[:])
 	}
@@ -62,7 +65,7 @@ func (o *outbound) take(batch []*transport.Message) []*transport.Message {
 	clear(o.queue[o.head : o.head+n])
 	o.head += n
 	if o.head == len(o.queue) {
-		o.queue, o.head = nil, 0
+		o.queue, o.head = o.queue[:0], 0
 	}
 	return batch
 }
@@ -162,6 +165,9 @@ func (c *conn) writeQueue() {
 			o.final = 0
 			if status == 0 {
 				o.writing = false
+				if cap(o.queue) > keepOutbound {
+					o.queue = nil
+				}
 			}
 			o.mu.Unlock()
 			if status == 0 {
