@@ -1,0 +1,38 @@
+package demo
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+)
+
+// A Balancer passes every request to the next of its targets, whoever asks.
+type Balancer struct {
+	next    atomic.Uint64
+	proxies []*httputil.ReverseProxy
+}
+
+// NewBalancer returns a balancer for servers at the given host:port addresses,
+// of which there must be at least one.
+func NewBalancer(log *slog.Logger, targets ...string) *Balancer {
+	b := &Balancer{}
+	for _, target := range targets {
+		to := &url.URL{Scheme: "http", Host: target}
+		b.proxies = append(b.proxies, &httputil.ReverseProxy{
+			Rewrite: func(r *httputil.ProxyRequest) {
+				r.SetURL(to)
+				r.SetXForwarded()
+				r.Out.Host = r.In.Host // the origin check compares with it
+			},
+			FlushInterval: -1,
+			ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		})
+	}
+	return b
+}
+
+func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.proxies[b.next.Add(1)%uint64(len(b.proxies))].ServeHTTP(w, r)
+}
