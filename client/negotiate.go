@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/switchboard-hub/switchboard/hub/protocol"
+)
+
+// A negotiation is what negotiate answers (TransportProtocols.md, "POST
+// [endpoint-base]/negotiate").
+type negotiation struct {
+	NegotiateVersion     int                  `json:"negotiateVersion"`
+	ConnectionID         string               `json:"connectionId"`
+	ConnectionToken      string               `json:"connectionToken"`
+	AvailableTransports  []availableTransport `json:"availableTransports"`
+	URL                  string               `json:"url"`
+	AccessToken          string               `json:"accessToken"`
+	Error                string               `json:"error"`
+	UseStatefulReconnect bool                 `json:"useStatefulReconnect"`
+}
+
+type availableTransport struct {
+	Transport       string   `json:"transport"`
+	TransferFormats []string `json:"transferFormats"`
+}
+
+// A door is where and as whom the WebSocket is to be opened.
+type door struct {
+	url *url.URL
+
+	// connectionID is empty without negotiation, and so is token, the value
+	// of the query parameter id.
+	connectionID string
+	token        string
+
+	// bearer, if not empty, comes from a redirect and takes the place of the
+	// application's access tokens.
+	bearer string
+}
+
+// negotiate asks for a door and follows redirects.
+func (c *Client) negotiate(ctx context.Context) (door, error) {
+	d := door{url: c.base}
+	if c.opts.SkipNegotiation {
+		return d, nil
+	}
+	for range maxRedirects {
+		n, err := c.postNegotiate(ctx, d)
+		switch {
+		case err != nil:
+			return door{}, err
+		case n.Error != "":
+			return door{}, &NegotiateError{Text: n.Error}
+		case n.URL == "":
+			return d.accept(n, c.opts.Protocol)
+		}
+		next, err := d.url.Parse(n.URL)
+		if err == nil {
+			next, err = parseURL(next.String())
+		}
+		if err != nil {
+			return door{}, fmt.Errorf("client: negotiate: redirect: %w", err)
+		}
+		d.url = next
+		if n.AccessToken != "" {
+			d.bearer = n.AccessToken
+		}
+	}
+	return door{}, ErrTooManyRedirects
+}
+
+// accept completes a door with an answer that is no redirect.
+func (d door) accept(n negotiation, p protocol.Protocol) (door, error) {
+	format := "Text"
+	if p.Binary() {
+		format = "Binary"
+	}
+	usable := slices.ContainsFunc(n.AvailableTransports, func(t availableTransport) bool {
+		return t.Transport == "WebSockets" && slices.Contains(t.TransferFormats, format)
+	})
+	if !usable {
+		return door{}, ErrNoTransport
+	}
+	if n.UseStatefulReconnect {
+		return door{}, &NegotiateError{Text: "stateful reconnect, which was not asked for"}
+	}
+	d.connectionID, d.token = n.ConnectionID, n.ConnectionToken
+	if n.NegotiateVersion == 0 {
+		d.token = n.ConnectionID
+	}
+	if d.token == "" {
+		return door{}, &NegotiateError{Text: "the answer holds no connection token"}
+	}
+	return d, nil
+}
+
+// postNegotiate makes one request.
+func (c *Client) postNegotiate(ctx context.Context, d door) (negotiation, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	header, err := c.header(ctx, d)
+	if err != nil {
+		return negotiation{}, err
+	}
+	u := *d.url
+	u.Path = negotiatePath(u.Path)
+	if u.RawPath != "" {
+		u.RawPath = negotiatePath(u.RawPath)
+	}
+	u.RawQuery = addQuery(u.RawQuery, "negotiateVersion", "1")
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), http.NoBody)
+	if err != nil {
+		return negotiation{}, fmt.Errorf("client: negotiate: %w", err)
+	}
+	request.Header = header
+	response, err := c.opts.HTTPClient.Do(request)
+	if err != nil {
+		return negotiation{}, fmt.Errorf("client: negotiate: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxNegotiateBody))
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return negotiation{}, &StatusError{Step: "negotiate", Status: response.StatusCode}
+	case err != nil:
+		return negotiation{}, fmt.Errorf("client: negotiate: read answer: %w", err)
+	}
+	var n negotiation
+	if err := json.Unmarshal(body, &n); err != nil {
+		return negotiation{}, fmt.Errorf("client: negotiate: parse answer: %w", err)
+	}
+	return n, nil
+}
+
+// header makes the header of one request.
+func (c *Client) header(ctx context.Context, d door) (http.Header, error) {
+	header := c.opts.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	// Asks servers for a status instead of a redirect to a login page.
+	header.Set("X-Requested-With", "XMLHttpRequest")
+	bearer := d.bearer
+	if bearer == "" && c.opts.AccessToken != nil {
+		token, err := c.opts.AccessToken(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("client: access token: %w", err)
+		}
+		bearer = token
+	}
+	if bearer != "" {
+		header.Set("Authorization", "Bearer "+bearer)
+	}
+	return header, nil
+}
+
+// negotiatePath appends /negotiate to a hub's path.
+func negotiatePath(path string) string {
+	return strings.TrimSuffix(path, "/") + "/negotiate"
+}
+
+// addQuery appends a parameter to a raw query, which is kept as it is.
+func addQuery(raw, name, value string) string {
+	if raw != "" {
+		raw += "&"
+	}
+	return raw + name + "=" + url.QueryEscape(value)
+}
