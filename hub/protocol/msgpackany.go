@@ -38,7 +38,7 @@ func anyFromMessagePack(b []byte) (any, []byte, error) {
 		}
 		return string(s), rest, err
 	case msgp.BinType:
-		v, rest, err := msgp.ReadBytesBytes(b, nil)
+		v, rest, err := msgp.ReadBytesBytes(b, []byte{})
 		return v, rest, err
 	case msgp.ArrayType:
 		return sliceFromMessagePack(b)

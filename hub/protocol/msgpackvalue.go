@@ -272,7 +272,7 @@ func messagePackBytes(raw []byte) ([]byte, error) {
 	if len(raw) == 1 && msgp.IsNil(raw) {
 		return nil, nil
 	}
-	b, rest, err := msgp.ReadBytesBytes(raw, nil)
+	b, rest, err := msgp.ReadBytesBytes(raw, []byte{})
 	if err != nil || len(rest) > 0 {
 		return nil, mismatch("binary data")
 	}
