@@ -118,7 +118,7 @@ func (c *Client) OnReconnected(h func(connectionID string)) {
 
 // OnClosed registers a callback for the end: of the connection when nothing
 // follows, or by Stop. It runs once for each Start that succeeded, after the
-// handlers of everything that had arrived. err is nil after Stop and after a normal end by the server; it is
+// handlers of everything that was queued for them. err is nil after Stop and after a normal end by the server; it is
 // a *CloseError, ErrServerTimeout, ErrReconnectFailed or whatever else broke
 // the connection. The client is disconnected and may be started again.
 func (c *Client) OnClosed(h func(err error)) {

@@ -79,3 +79,23 @@ func feed(t *testing.T, p protocol.Protocol, text string, piece int) string {
 func (o outcome) describe() []any {
 	return []any{string(o.value), o.hasValue, o.refused, o.text, o.err != nil}
 }
+
+// TestReadingDoesNotAllocate covers the records that nobody but the session
+// looks at.
+func TestReadingDoesNotAllocate(t *testing.T) {
+	c, err := New(Options{URL: "http://hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(c, newInbox(1), nil, nil, "", nil)
+	records := []byte(`{"type":6}` + "\x1e" + `{"type":3,"invocationId":"unknown"}` + "\x1e" + `{"type":99}` + "\x1e")
+	got := testing.AllocsPerRun(100, func() {
+		s.buf = append(s.buf[:0], records...)
+		if err := s.handleAll(); err != nil {
+			t.Error(err)
+		}
+	})
+	if got != 0 {
+		t.Errorf("got %v allocations want 0", got)
+	}
+}
