@@ -20,6 +20,7 @@ type Endpoint struct {
 	log     *slog.Logger
 	started time.Time
 
+	parsers sync.Pool // *parser
 	buffers sync.Pool // *[readBuffer]byte
 	pieces  sync.Pool // *[pieceSize]byte
 	small   sync.Pool // *[smallBatch]byte

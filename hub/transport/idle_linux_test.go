@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"bufio"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,10 +12,36 @@ import (
 	"testing"
 )
 
-// BenchmarkIdle opens b.N connections and measures what each one costs while
-// nothing happens. The clients are bare descriptors, so that nearly all that is
-// measured is the server's.
+// TestIdleMemory pins what a connection costs that has spoken once and is
+// silent now.
+func TestIdleMemory(t *testing.T) {
+	const conns = 500
+	limit := int64(6 << 10)
+	if raceEnabled {
+		limit *= 4
+	}
+	got := measureIdle(t, conns)
+	if per := (got.heap + got.stack) / conns; per > limit {
+		t.Errorf("%d bytes for each idle connection, want at most %d (heap %d, stack %d)", per, limit, got.heap/conns, got.stack/conns)
+	}
+}
+
+// BenchmarkIdle reports what an idle connection costs, the kernel's part left
+// out.
 func BenchmarkIdle(b *testing.B) {
+	const conns = 5000
+	for b.Loop() {
+		got := measureIdle(b, conns)
+		b.ReportMetric(float64(got.rss)/conns, "RSS/conn")
+		b.ReportMetric(float64(got.heap)/conns, "heap/conn")
+		b.ReportMetric(float64(got.stack)/conns, "stack/conn")
+	}
+}
+
+// measureIdle opens connections and says by how much they made the process
+// grow. The clients are bare descriptors, so that this is the server's part.
+func measureIdle(t testing.TB, conns int) memory {
+	t.Helper()
 	opened := make(chan Conn, 1)
 	e, err := New(Options{Open: func(*http.Request, Info) (func(Conn), error) {
 		return func(c Conn) {
@@ -26,86 +50,86 @@ func BenchmarkIdle(b *testing.B) {
 		}, nil
 	}})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: e}
-	go srv.Serve(l)
-	defer srv.Close()
+	served := make(chan error)
+	go func() { served <- srv.Serve(l) }()
 	port := l.Addr().(*net.TCPAddr).Port
 
-	dial := func() int {
-		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-			b.Fatal(err)
-		}
-		exchange(b, fd, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+strings.ReplaceAll(upgradeHeaders, "\n", "\r\n")+"\r\n"), "101")
-		exchange(b, fd, clientFrame(0x81, []byte("hello")), "hello")
-		return fd
+	fds := make([]int, 0, conns+1)
+	held := make([]Conn, 0, conns+1)
+	add := func() {
+		fds = append(fds, openBare(t, port))
+		held = append(held, <-opened)
 	}
-	fds := make([]int, 0, b.N+1)
-	conns := make([]Conn, 0, b.N+1)
-	fds, conns = append(fds, dial()), append(conns, <-opened)
-	before := residentMemory(b)
-	for range b.N {
-		fds, conns = append(fds, dial()), append(conns, <-opened)
+	add() // whatever is made only once
+	before := residentMemory(t)
+	for range conns {
+		add()
 	}
-	after := residentMemory(b)
-	n := float64(b.N)
-	b.ReportMetric(float64(after.rss-before.rss)/n, "RSS/conn")
-	b.ReportMetric(float64(after.heap-before.heap)/n, "heap/conn")
-	b.ReportMetric(float64(after.stack-before.stack)/n, "stack/conn")
+	after := residentMemory(t)
 	for i, fd := range fds {
-		conns[i].CloseNow()
+		held[i].CloseNow()
 		syscall.Close(fd)
 	}
-	if err := e.Wait(b.Context()); err != nil {
-		b.Fatal(err)
+	if err := e.Wait(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	srv.Close()
+	<-served
+	return memory{after.rss - before.rss, after.heap - before.heap, after.stack - before.stack}
 }
 
-func exchange(b *testing.B, fd int, request []byte, want string) {
-	b.Helper()
+// openBare opens a WebSocket and has one message echoed.
+func openBare(t testing.TB, port int) (fd int) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, fd, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+strings.ReplaceAll(upgradeHeaders, "\n", "\r\n")+"\r\n"), "101")
+	exchange(t, fd, clientFrame(0x81, []byte("hello")), "hello")
+	return fd
+}
+
+func exchange(t testing.TB, fd int, request []byte, want string) {
+	t.Helper()
 	if _, err := syscall.Write(fd, request); err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	var buf [512]byte
 	n, err := syscall.Read(fd, buf[:])
 	if err != nil || !strings.Contains(string(buf[:max(n, 0)]), want) {
-		b.Fatalf("got %q, %v, want %q", buf[:max(n, 0)], err, want)
+		t.Fatalf("got %q, %v, want %q", buf[:max(n, 0)], err, want)
 	}
 }
 
 type memory struct{ rss, heap, stack int64 }
 
-func residentMemory(b *testing.B) memory {
-	b.Helper()
+func residentMemory(t testing.TB) memory {
+	t.Helper()
 	runtime.GC()
 	runtime.GC()
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	f, err := os.Open("/proc/self/status")
+	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if kb, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
-			rss, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(kb, "kB")), 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return memory{rss: rss << 10, heap: int64(m.HeapAlloc), stack: int64(m.StackInuse)}
-		}
+	_, line, _ := strings.Cut(string(status), "VmRSS:")
+	line, _, _ = strings.Cut(line, "kB")
+	kb, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	b.Fatal(io.ErrUnexpectedEOF)
-	return memory{}
+	return memory{rss: kb << 10, heap: int64(m.HeapAlloc), stack: int64(m.StackInuse)}
 }

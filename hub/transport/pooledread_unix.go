@@ -11,10 +11,9 @@ import (
 	"syscall"
 )
 
-// A pooledReader reads from a socket through a buffer that it has only while
-// there is something in it: waiting for a byte takes none. Nothing but a socket
-// of the operating system can be waited for like that, so it must know that
-// nobody is in between.
+// A pooledReader waits for a socket without a buffer and takes one from a pool
+// when there is something to put into it. Nothing but a socket of the operating
+// system can be waited for like that, so it must know that nobody is in between.
 //
 // It is used by one goroutine.
 type pooledReader struct {
@@ -22,12 +21,9 @@ type pooledReader struct {
 	read    func(fd uintptr) bool // readSocket, made once
 	buffers *sync.Pool            // *[readBuffer]byte
 
-	direct []byte // where readSocket shall put the bytes; nil: into a buffer
-	buffer *[readBuffer]byte
-	begin  int // buffer[begin:end] is unread
-	end    int
-	n      int   // what readSocket has read
-	err    error // why it has not
+	buffer     *[readBuffer]byte // nil while nothing is unread
+	begin, end int               // buffer[begin:end] is unread
+	err        error             // why readSocket has read nothing
 }
 
 // newPooledReader returns nil if conn is not a plain socket.
@@ -50,61 +46,53 @@ func newPooledReader(conn net.Conn, buffers *sync.Pool) *pooledReader {
 	return r
 }
 
-// Read implements io.Reader.
-func (r *pooledReader) Read(p []byte) (int, error) {
-	if r.begin == r.end {
-		r.direct = nil
-		if len(p) >= readBuffer {
-			r.direct = p
-		}
-		if err := r.raw.Read(r.read); err != nil {
-			return 0, err
-		}
-		r.direct = nil
-		if r.err != nil {
-			return 0, r.err
-		}
-		if r.n == 0 {
-			return 0, io.EOF
-		}
-		if r.buffer == nil {
-			return r.n, nil
-		}
-		r.begin, r.end = 0, r.n
-	}
+// unread is how many bytes take has.
+func (r *pooledReader) unread() int { return r.end - r.begin }
+
+// take takes what is unread, as far as p has room.
+func (r *pooledReader) take(p []byte) int {
 	n := copy(p, r.buffer[r.begin:r.end])
 	if r.begin += n; r.begin == r.end {
-		r.buffers.Put(r.buffer)
-		r.buffer = nil
+		r.free()
 	}
-	return n, nil
+	return n
+}
+
+// fill waits for bytes and reads some. Nothing must be unread.
+func (r *pooledReader) fill() error {
+	if err := r.raw.Read(r.read); err != nil {
+		return err
+	}
+	if r.err != nil {
+		return r.err
+	}
+	return nil
+}
+
+func (r *pooledReader) free() {
+	r.buffers.Put(r.buffer)
+	r.buffer, r.begin, r.end = nil, 0, 0
 }
 
 // readSocket reads what is there, and reports false if that is nothing yet.
 func (r *pooledReader) readSocket(fd uintptr) bool {
-	p := r.direct
-	if p == nil {
-		r.buffer = r.buffers.Get().(*[readBuffer]byte)
-		p = r.buffer[:]
+	r.buffer = r.buffers.Get().(*[readBuffer]byte)
+	n, err := syscall.Read(int(fd), r.buffer[:])
+	for errors.Is(err, syscall.EINTR) {
+		n, err = syscall.Read(int(fd), r.buffer[:])
 	}
-	for {
-		r.n, r.err = syscall.Read(int(fd), p)
-		if !errors.Is(r.err, syscall.EINTR) {
-			break
-		}
-	}
-	if r.n > 0 {
+	if n > 0 {
+		r.end, r.err = n, nil
 		return true
 	}
-	if r.buffer != nil {
-		r.buffers.Put(r.buffer)
-		r.buffer = nil
-	}
-	if errors.Is(r.err, syscall.EAGAIN) {
+	r.free()
+	switch {
+	case err == nil:
+		r.err = io.EOF
+	case errors.Is(err, syscall.EAGAIN):
 		return false
-	}
-	if r.err != nil {
-		r.err = os.NewSyscallError("read", r.err)
+	default:
+		r.err = os.NewSyscallError("read", err)
 	}
 	return true
 }

@@ -1,16 +1,11 @@
 package transport
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"runtime"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -38,11 +33,11 @@ var errClosing = errors.New("transport: close frame has been sent")
 type socket struct {
 	// fixed
 	endpoint *Endpoint
-	ws       *websocket.Conn
 	id       string
 	remote   string
 
 	// owned by the reader
+	parser  *parser   // nil while nothing is to be read
 	message io.Reader // the message under way; nil between messages
 	piece   *[pieceSize]byte
 
@@ -51,66 +46,18 @@ type socket struct {
 
 var _ Conn = (*socket)(nil)
 
-// upgrade turns the request into a WebSocket. If it fails it has answered, as
-// far as there is anybody left to answer.
+// upgrade turns the request into a WebSocket.
 func (e *Endpoint) upgrade(w http.ResponseWriter, r *http.Request, id string) (*socket, error) {
 	s := &socket{endpoint: e, id: id, remote: r.RemoteAddr}
-	s.wire.grace = e.opts.WebSocketCloseTimeout
-	h := &hijacker{ResponseWriter: w, wire: &s.wire, buffers: &e.buffers}
-	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // the origin was checked for every request
-		CompressionMode:    websocket.CompressionDisabled,
-	})
+	p, err := accept(w, r, func() (*wire, error) { return &s.wire, s.wire.hijack(w, e) })
 	if err != nil {
-		if h.wire.Conn != nil {
-			h.wire.drop()
+		if s.wire.Conn != nil {
+			s.wire.drop()
 		}
 		return nil, err
 	}
-	ws.SetReadLimit(-1)           // the limit is per record, and the codec's
-	runtime.SetFinalizer(ws, nil) // end closes it
-	h.reader.Reset(&s.wire)       // without what the library puts in between
-	s.ws = ws
+	e.putParser(p)
 	return s, nil
-}
-
-// A hijacker takes the connection from the HTTP server and gives the library
-// small buffers instead of the server's.
-type hijacker struct {
-	http.ResponseWriter
-	wire    *wire
-	buffers *sync.Pool // of *[readBuffer]byte
-	reader  *bufio.Reader
-}
-
-// Hijack implements http.Hijacker for websocket.Accept.
-func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	w := h.wire
-	w.Conn = conn
-	w.start = time.Now()
-	if err := conn.SetDeadline(time.Time{}); err != nil { // of the HTTP server
-		return nil, nil, err
-	}
-	if err := w.extend(w.start.Add(w.grace)); err != nil {
-		return nil, nil, err
-	}
-	if err := rw.Writer.Flush(); err != nil { // the 101 is still in there
-		return nil, nil, err
-	}
-	if n := rw.Reader.Buffered(); n > 0 { // a client may send right behind the handshake
-		early, _ := rw.Reader.Peek(n)
-		w.early = bytes.Clone(early)
-	}
-	size := largeReader
-	if w.pooled = newPooledReader(conn, h.buffers); w.pooled != nil || isTLS(conn) {
-		size = smallReader
-	}
-	h.reader = bufio.NewReaderSize(w, size)
-	return w, bufio.NewReadWriter(h.reader, bufio.NewWriterSize(w, controlWriter)), nil
 }
 
 func (s *socket) ID() string         { return s.id }
@@ -128,27 +75,50 @@ func (s *socket) Receive() ([]byte, error) {
 	for {
 		if s.message == nil {
 			s.putPiece()
-			_, message, err := s.ws.Reader(context.Background())
-			if err != nil {
+			if err := s.next(); err != nil {
 				return nil, s.readFailed(err)
 			}
-			s.message = message
 		}
 		if s.piece == nil {
 			s.piece = s.endpoint.pieces.Get().(*[pieceSize]byte)
 		}
 		n, err := s.message.Read(s.piece[:])
-		if errors.Is(err, io.EOF) { // of the message
-			s.message, err = nil, nil
-		}
-		if err != nil {
-			s.putPiece()
+		switch {
+		case err == io.EOF: // of the message
+			s.message = nil
+		case err != nil && !errors.Is(err, errIdle):
+			s.putPiece() // what is in it is still masked
 			return nil, s.readFailed(err)
-		}
-		if n > 0 {
+		case n > 0:
 			return s.piece[:n], nil
 		}
 	}
+}
+
+// next waits for a message.
+func (s *socket) next() error {
+	for s.message == nil {
+		if s.parser != nil && s.parser.empty() {
+			s.endpoint.putParser(s.parser)
+			s.parser = nil
+		}
+		if s.parser == nil {
+			if err := s.wire.await(); err != nil {
+				return err
+			}
+			p, err := s.endpoint.takeParser(&s.wire)
+			if err != nil {
+				return err
+			}
+			s.parser = p
+		}
+		message, err := s.parser.message()
+		if err != nil && !errors.Is(err, errIdle) {
+			return err
+		}
+		s.message = message
+	}
+	return nil
 }
 
 // readFailed says why nothing more is received. A peer that broke the rules of
@@ -252,10 +222,14 @@ func (s *socket) SendClose(status int, deadline time.Time) error {
 	if !mayBeSent(status) {
 		status = StatusInternalError
 	}
-	if err := s.wire.writeStatus(status, deadline); err != nil {
+	err := s.wire.writeStatus(status, deadline)
+	if err == nil {
+		err = s.wire.SetReadDeadline(time.Now().Add(s.wire.grace))
+	}
+	if err != nil {
 		return fmt.Errorf("transport: send close: %w", err)
 	}
-	return s.wire.SetReadDeadline(time.Now().Add(s.wire.grace))
+	return nil
 }
 
 func mayBeSent(status int) bool {
@@ -271,5 +245,4 @@ func mayBeSent(status int) bool {
 func (s *socket) end() {
 	s.putPiece()
 	s.wire.drop()
-	_ = s.ws.CloseNow() // closed already, which it reports
 }

@@ -1,29 +1,19 @@
 package transport
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/binary"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Sizes of buffers, in bytes.
-const (
-	// readBuffer is that of the pooled buffers; smallReader what the library
-	// has of its own below them or below TLS, which has a buffer, and
-	// largeReader elsewhere.
-	readBuffer  = 2 << 10
-	smallReader = 16
-	largeReader = 512
-
-	// controlWriter is the library's write buffer. It carries control frames
-	// only, which must go out in one Write each: 2 bytes of header and 125 of
-	// payload at most.
-	controlWriter = 128
-)
+// readBuffer is the size of the pooled buffers, in bytes.
+const readBuffer = 2 << 10
 
 // Bounds of linger.
 const (
@@ -43,7 +33,8 @@ type wire struct {
 
 	// owned by the reader
 	pooled *pooledReader // nil where there is none
-	early  []byte        // what came with the handshake
+	early  []byte        // what was read before anybody asked for it
+	first  [1]byte       // room for early
 	failed error         // why no more can be read; nil if it is not the network's fault
 
 	last atomic.Int64           // when the last byte came, in nanoseconds since start
@@ -56,6 +47,71 @@ type wire struct {
 	deadline time.Time // guarded by mu: of writes
 }
 
+// hijack takes the connection over from the HTTP server, whose answer to the
+// handshake is still in its buffer.
+func (w *wire) hijack(rw http.ResponseWriter, e *Endpoint) error {
+	conn, buffers, err := http.NewResponseController(rw).Hijack()
+	if err != nil {
+		return err
+	}
+	w.Conn, w.start, w.grace = conn, time.Now(), e.opts.WebSocketCloseTimeout
+	w.pooled = newPooledReader(conn, &e.buffers)
+	if err := conn.SetDeadline(time.Time{}); err != nil { // of the HTTP server
+		return err
+	}
+	if err := w.extend(w.start.Add(w.grace)); err != nil {
+		return err
+	}
+	if err := buffers.Writer.Flush(); err != nil {
+		return err
+	}
+	if n := buffers.Reader.Buffered(); n > 0 { // a client may send right behind the handshake
+		early, _ := buffers.Reader.Peek(n)
+		w.early = bytes.Clone(early)
+	}
+	return nil
+}
+
+// await waits until there is something to read.
+func (w *wire) await() error {
+	if w.unread() > 0 {
+		return nil
+	}
+	if w.pooled != nil {
+		err := w.pooled.fill()
+		w.note(err)
+		return err
+	}
+	for {
+		n, err := w.Conn.Read(w.first[:]) // TLS has the rest in a buffer of its own
+		if n > 0 {
+			w.early, err = w.first[:], nil // an error comes again
+		}
+		if n > 0 || err != nil {
+			w.note(err)
+			return err
+		}
+	}
+}
+
+// note keeps when the last byte came, or why no more will.
+func (w *wire) note(err error) {
+	if err != nil {
+		w.failed = err
+		return
+	}
+	w.last.Store(int64(time.Since(w.start)))
+}
+
+// unread is how many bytes Read has without asking the network.
+func (w *wire) unread() int {
+	n := len(w.early)
+	if w.pooled != nil {
+		n += w.pooled.unread()
+	}
+	return n
+}
+
 // Read reads for the library and notes that the peer is alive.
 func (w *wire) Read(p []byte) (int, error) {
 	if len(w.early) > 0 {
@@ -63,21 +119,20 @@ func (w *wire) Read(p []byte) (int, error) {
 		if w.early = w.early[n:]; len(w.early) == 0 {
 			w.early = nil
 		}
-		w.last.Store(int64(time.Since(w.start)))
 		return n, nil
 	}
-	var n int
-	var err error
-	if w.pooled != nil {
-		n, err = w.pooled.Read(p)
-	} else {
-		n, err = w.Conn.Read(p)
+	if w.pooled != nil && (w.pooled.unread() > 0 || len(p) < readBuffer) {
+		if err := w.await(); err != nil {
+			return 0, err
+		}
+		return w.pooled.take(p), nil
 	}
+	n, err := w.Conn.Read(p)
 	if n > 0 {
-		w.last.Store(int64(time.Since(w.start)))
+		w.note(nil)
 	}
 	if err != nil {
-		w.failed = err
+		w.note(err)
 	}
 	return n, err
 }
@@ -177,11 +232,6 @@ func (w *wire) extend(deadline time.Time) error {
 	}
 	w.deadline = deadline
 	return w.SetWriteDeadline(deadline)
-}
-
-func isTLS(conn net.Conn) bool {
-	_, ok := conn.(*tls.Conn)
-	return ok
 }
 
 // drop closes the network connection at once. On TLS that leaves out the
