@@ -27,7 +27,9 @@ const (
 // SendClose; CloseNow may be called by anybody, at any time, more than once.
 type Conn interface {
 	// ID is the public connection id: 22 characters of base64url for 16
-	// random bytes (ConnectionToken and id: TransportProtocols.md).
+	// random bytes (ConnectionToken and id: TransportProtocols.md). That of
+	// a client which negotiated version 0 is longer: it is the token, which
+	// nobody can use again.
 	ID() string
 
 	// Kind says which transport this is.
@@ -53,7 +55,8 @@ type Conn interface {
 
 	// SendClose tells the peer that nothing follows (a WebSocket close frame
 	// with the status; the end of the response elsewhere). Receive goes on
-	// until the peer has answered or CloseNow is called.
+	// until the peer has answered, the endpoint's close timeout has passed
+	// or CloseNow is called. Only the first call has an effect.
 	SendClose(status int, deadline time.Time) error
 
 	// LastReceived says how long after the connection's start its last byte
