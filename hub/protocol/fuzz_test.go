@@ -3,7 +3,7 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
-	"math/big"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -256,19 +256,26 @@ func sameAny(a, b any) bool {
 		b, ok := b.(time.Time)
 		return ok && a.Equal(b)
 	}
-	x, y := worth(a), worth(b)
-	if x != nil && y != nil {
+	if x, y := exact(a), exact(b); x != nil && y != nil {
 		return x.Cmp(y) == 0
+	}
+	if x, y := approximate(a), approximate(b); x != nil && y != nil {
+		return *x == *y
 	}
 	return a == b || a != a && b != b // NaN
 }
 
-// worth returns a finite number exactly, nil for anything else.
-func worth(v any) *big.Rat {
-	if f, ok := v.(float64); ok {
-		return new(big.Rat).SetFloat64(f)
+// approximate returns what a float64 makes of a number, nil for anything else.
+// A float and an integer are compared by that: the shortest form of a float
+// may look like another integer.
+func approximate(v any) *float64 {
+	f, ok := v.(float64)
+	if n := exact(v); n != nil {
+		f, _ = n.Float64()
+	} else if !ok || math.IsNaN(f) {
+		return nil
 	}
-	return exact(v)
+	return &f
 }
 
 func FuzzHandshake(f *testing.F) {

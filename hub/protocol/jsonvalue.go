@@ -158,8 +158,6 @@ func jsonTrimmed(raw []byte) []byte {
 	return bytes.Trim(raw, " \t\r\n")
 }
 
-func jsonIsNull(raw []byte) bool { return string(jsonTrimmed(raw)) == "null" }
-
 // jsonString decodes a string; null is the empty one.
 func jsonString(raw []byte) (string, error) {
 	text, err := jsonStringText(raw)

@@ -79,9 +79,19 @@ func (n number) value() any {
 	return n.float
 }
 
+// appendFloatOrNull appends a float that is transcoded. Beyond the integers
+// that the type can count it is written to its last digit: the shortest form
+// would be another number to those who read an integer in it.
 func appendFloatOrNull(dst []byte, f float64, bits int) []byte {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+	countable := float64(1 << 53)
+	if bits == 32 {
+		countable = 1 << 24
+	}
+	switch abs := math.Abs(f); {
+	case math.IsNaN(f) || math.IsInf(f, 0):
 		return append(dst, "null"...)
+	case countable <= abs && abs < 1e21:
+		return strconv.AppendFloat(dst, f, 'f', 0, 64)
 	}
 	return appendFloat(dst, f, bits)
 }

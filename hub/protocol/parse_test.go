@@ -53,6 +53,15 @@ func TestJSONRefuses(t *testing.T) {
 		{"a comment", `{"type":6/**/}`, ReasonMalformed, "Error reading JSON."},
 		{"a leading zero", `{"type":06}`, ReasonMalformed, "Error reading JSON."},
 		{"a control character in a string", "{\"type\":6,\"x\":\"\n\"}", ReasonMalformed, "Error reading JSON."},
+		{"half an escape", `{"type":6,"x":"\`, ReasonMalformed, "Error reading JSON."},
+		{"an escape with too few digits", `{"type":6,"x":"\u12`, ReasonMalformed, "Error reading JSON."},
+		{"an escape with a wrong digit", `{"type":6,"x":"\u12g4"}`, ReasonMalformed, "Error reading JSON."},
+		{"a fraction without digits", `{"type":6,"x":1.}`, ReasonMalformed, "Error reading JSON."},
+		{"an exponent without digits", `{"type":6,"x":1e+}`, ReasonMalformed, "Error reading JSON."},
+		{"a member without colon", `{"type" 6}`, ReasonMalformed, "Error reading JSON."},
+		{"a member without name", `{:6}`, ReasonMalformed, "Error reading JSON."},
+		{"an inner member without name", `{"type":6,"x":{1:2}}`, ReasonMalformed, "Error reading JSON."},
+		{"an inner member without colon", `{"type":6,"x":{"y"}}`, ReasonMalformed, "Error reading JSON."},
 		{"an unknown escape", `{"type":6,"x":"\x"}`, ReasonMalformed, "Error reading JSON."},
 		{"bytes that are not UTF-8", "{\"type\":6,\"x\":\"abcdefgh\xff\"}", ReasonMalformed, "Error reading JSON."},
 		{"a type with a fraction", `{"type":6.0}`, ReasonWrongType, "Expected 'type' to be of type Number."},
@@ -88,6 +97,8 @@ func TestJSONAccepts(t *testing.T) {
 			Message{Type: Invocation, InvocationID: []byte("😀"), Target: []byte("/\n")}},
 		{"half a surrogate pair", `{"type":5,"invocationId":"\ud83dx\udc00"}`,
 			Message{Type: CancelInvocation, InvocationID: []byte("\ufffdx\ufffd")}},
+		{"capitals in escapes", `{"type":5,"invocationId":"\u00E9\b\f\r\t"}`,
+			Message{Type: CancelInvocation, InvocationID: []byte("é\b\f\r\t")}},
 		{"a name that holds a quote", `{"type\"":2,"type":6}`, Message{Type: Ping}},
 		{"names in another case as unknown", `{"type":6,"Type":1,"TYPE":"x"}`, Message{Type: Ping}},
 		{"an empty target", `{"type":1,"target":"","arguments":[]}`, Message{Type: Invocation, Target: []byte{}}},
@@ -117,6 +128,7 @@ func TestMessagePackRefuses(t *testing.T) {
 		reason     Reason
 		detail     string
 	}{
+		{"a record that ends before its headers", "91 01", ReasonWrongType, "Reading map length for 'headers' failed."},
 		{"a map", "80", ReasonNotRecord, "Reading array length for 'message' failed."},
 		{"bytes behind the array", "91 06 00", ReasonMalformed, "Error reading MessagePack."},
 		{"an array that ends early", "92 06", ReasonMalformed, "Error reading MessagePack."},
@@ -203,6 +215,29 @@ func sameMessage(a, b *Message) bool {
 		slices.EqualFunc(a.Headers, b.Headers, func(x, y Header) bool {
 			return bytes.Equal(x.Name, y.Name) && bytes.Equal(x.Value, y.Value)
 		})
+}
+
+func TestNames(t *testing.T) {
+	for p, want := range map[Protocol]struct {
+		name   string
+		binary bool
+	}{JSON{}: {"json", false}, MessagePack{}: {"messagepack", true}} {
+		if p.Name() != want.name || p.Binary() != want.binary {
+			t.Errorf("got %q, %v; want %q, %v", p.Name(), p.Binary(), want.name, want.binary)
+		}
+	}
+}
+
+func TestEmptyErrorIsStillAnError(t *testing.T) {
+	for _, p := range protocols {
+		var m Message
+		if err := p.Parse(mustCut(t, p, p.AppendError(nil, "1", "")), &m); err != nil {
+			t.Fatal(err)
+		}
+		if want := "Unknown error."; string(m.Error) != want {
+			t.Errorf("%s: got %q, want %q", p.Name(), m.Error, want)
+		}
+	}
 }
 
 func TestMessageKeepsLittle(t *testing.T) {

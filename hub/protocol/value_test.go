@@ -24,7 +24,7 @@ func TestTranscode(t *testing.T) {
 		{"an integer beyond 2^53", `9007199254740993`, "cf0020000000000001", ""},
 		{"the smallest int64", `-9223372036854775808`, "d38000000000000000", ""},
 		{"the largest uint64", `18446744073709551615`, "cfffffffffffffffff", ""},
-		{"an integer beyond uint64", `18446744073709551616`, "cb43f0000000000000", `18446744073709552000`},
+		{"an integer beyond uint64", `18446744073709551616`, "cb43f0000000000000", `18446744073709551616`},
 		{"1.0", `1.0`, "cb3ff0000000000000", `1`},
 		{"an exponent", `1e2`, "cb4059000000000000", `100`},
 		{"a fraction", `-0.25`, "cbbfd0000000000000", ""},
@@ -69,6 +69,8 @@ func TestTranscodeMessagePackOnly(t *testing.T) {
 	}{
 		{"float32", "ca3dcccccd", `0.1`},
 		{"a whole float64", "cb4045000000000000", `42`},
+		{"a whole float32", "ca4cebf1a2", `123702544`},
+		{"a large float64", "cb43d3ffffffffffff", `5764607523034233856`},
 		{"NaN", "cb7ff8000000000000", `null`},
 		{"infinity", "ca7f800000", `null`},
 		{"binary", "c4030001ff", `"AAH/"`},
@@ -81,6 +83,7 @@ func TestTranscodeMessagePackOnly(t *testing.T) {
 		{"a key that is not UTF-8", "81 a1ff c0", ""},
 		{"a string that is not UTF-8", "a1ff", ""},
 		{"an unknown extension", "d40100", ""},
+		{"an unknown extension in depth", "81 a161 91 d40100", ""},
 		{"msgp's own extension", "c70c05 000000000000000000000000", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -237,6 +240,16 @@ func TestNestedValues(t *testing.T) {
 	}
 }
 
+func TestTranscodeTooLargeNumber(t *testing.T) {
+	for _, raw := range []string{`1e999`, `[1,{"a":[-1e999]}]`} {
+		got, err := Append(MessagePack{}, []byte("x"), NewValue(JSON{}, []byte(raw)))
+		wantError(t, err, ReasonValue, "a number is too large")
+		if string(got) != "x" {
+			t.Errorf("got %q, want dst as it was", got)
+		}
+	}
+}
+
 func TestValueString(t *testing.T) {
 	if got, want := NewValue(MessagePack{}, []byte{0x92, 1, 0xc0}).String(), "[1,null]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -257,6 +270,12 @@ func TestWrappedProtocol(t *testing.T) {
 	}
 	if got, err := Append(MessagePack{}, nil, v); err != nil || string(got) != "\x91\x01" {
 		t.Errorf("got %x, %v", got, err)
+	}
+	for _, inner := range protocols {
+		v := NewValue(wrapped{inner}, mustAppend(t, inner, 7))
+		if got, err := Append(JSON{}, nil, v); err != nil || string(got) != "7" {
+			t.Errorf("a value of a wrapped %s: got %s, %v; want 7", inner.Name(), got, err)
+		}
 	}
 	if got, err := Append(p, nil, 1); err != nil || string(got) != "1" {
 		t.Errorf("got %s, %v; want 1", got, err)
