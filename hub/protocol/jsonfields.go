@@ -47,9 +47,11 @@ func (f *jsonFields) scan(i int, m *Message) int {
 	}
 	for {
 		name, end := scanMember(b, i)
-		start := scanColon(b, end)
-		if start < 0 {
-			return -1
+		start := end + 1
+		if end < 0 || start >= len(b) || b[end] != ':' || b[start] <= ' ' {
+			if start = scanColon(b, end); start < 0 {
+				return -1
+			}
 		}
 		if name == memberArguments {
 			i = splitArguments(b, start, m)
@@ -60,6 +62,10 @@ func (f *jsonFields) scan(i int, m *Message) int {
 			return -1
 		}
 		f.values[name].start, f.values[name].end = start, i
+		if i+1 < len(b) && b[i] == ',' && b[i+1] == '"' {
+			i++
+			continue
+		}
 		var more bool
 		if i, more = scanNext(b, i, '}'); !more {
 			return i
