@@ -39,9 +39,9 @@ func (r *registry) add(c *conn) bool {
 	return true
 }
 
-// remove undoes add.
+// remove makes the connection unreachable by its id and user. It stays in all,
+// whose clock watches over its close, until forget.
 func (r *registry) remove(c *conn) {
-	r.all.remove(c)
 	r.mu.Lock()
 	delete(r.conns, c.id)
 	user := r.users[c.userID()]
@@ -51,6 +51,9 @@ func (r *registry) remove(c *conn) {
 		r.drop(r.users, c.userID(), user)
 	}
 }
+
+// forget takes the connection, which is over, out of all.
+func (r *registry) forget(c *conn) { r.all.remove(c) }
 
 // close refuses further connections and returns those there are.
 func (r *registry) close() []*conn {

@@ -49,6 +49,7 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 	c.transport.CloseNow()
 	c.abandon()
 	c.running.Wait()
+	h.registry.forget(c)
 	h.logEnd(c)
 }
 

@@ -23,6 +23,10 @@ type Options struct {
 
 	// NoHandshake leaves the handshake to the test.
 	NoHandshake bool
+
+	// Unplugged makes a client whose cable is pulled right after the
+	// handshake: it answers nothing any more and says no goodbye.
+	Unplugged bool
 }
 
 // A Client is one connection to a hub in memory. It is used by one goroutine.
@@ -34,6 +38,7 @@ type Client struct {
 
 	buf    []byte
 	lastID int
+	pings  int
 }
 
 // Connect opens a connection to a running hub, with its handshake done, and
@@ -59,6 +64,7 @@ func Connect(t testing.TB, h *hub.Hub, o Options) *Client {
 			t.Fatalf("handshake: %q, %v", text, err)
 		}
 	}
+	c.conn.unplugged.Store(o.Unplugged)
 	return c
 }
 
@@ -136,6 +142,34 @@ func (c *Client) Next() (*protocol.Message, error) {
 		}
 		if m.Type != protocol.Ping {
 			return m, nil
+		}
+		c.pings++
+	}
+}
+
+// Pings reads what has been written so far and returns how many pings there
+// have been, these included. Nothing else may be waiting.
+func (c *Client) Pings() int {
+	c.t.Helper()
+	for {
+		body, size, err := c.proto.Cut(c.buf, 0)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if size > 0 {
+			var m protocol.Message
+			if err := c.proto.Parse(body, &m); err != nil || m.Type != protocol.Ping {
+				c.t.Fatalf("type %d, %v; want only pings", m.Type, err)
+			}
+			c.pings++
+			c.buf = c.buf[size:]
+			continue
+		}
+		select {
+		case b := <-c.conn.out:
+			c.buf = append(c.buf, b...)
+		default:
+			return c.pings
 		}
 	}
 }

@@ -34,6 +34,8 @@ type Conn struct {
 	said    chan struct{} // the hub has sent its close
 	say     sync.Once
 	status  atomic.Int64
+
+	unplugged atomic.Bool
 }
 
 var _ transport.Conn = (*Conn)(nil)
@@ -103,13 +105,13 @@ func (c *Conn) Receive() ([]byte, error) {
 func (c *Conn) Send(batch []*transport.Message, deadline time.Time) error {
 	var b []byte
 	for _, m := range batch {
-		if m.Control() {
+		if m.Control() && !c.unplugged.Load() {
 			c.received.Store(int64(c.Age()))
 		}
 		b = append(b, m.Payload()...)
 	}
-	if len(b) == 0 {
-		return nil
+	if len(b) == 0 || c.unplugged.Load() {
+		return nil // a real one fills the kernel's buffers first
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
