@@ -5,14 +5,15 @@ import "strconv"
 // Decode reads the raw value, encoded by p, into a T. It is strict: a value
 // that does not fit T is an *Error with ReasonValue, never a default. Null
 // fits strings (as the empty one), pointers, slices, maps, structs, Value and
-// any; not numbers, booleans and times. Integers must be written without
-// fraction and lie in the range of T. Binary data is base64 in JSON and bin or
-// str in MessagePack; time.Time is an RFC 3339 string in JSON and extension
-// type -1 in MessagePack.
+// any; not numbers, booleans and times. JSON integers must be written without
+// fraction and exponent, MessagePack ones as integers, and both lie in the
+// range of T. Binary data is base64 in JSON and bin in MessagePack; time.Time
+// is an RFC 3339 string in JSON and extension type -1 in MessagePack.
 //
-// Strings, booleans, numbers, []byte, time.Time, Value, []Value and any are
-// decoded without reflection, and without allocating anything but the value
-// itself; T's of other types are left to p.Decode.
+// Strings, booleans, numbers, []byte, time.Time, Value, []Value, any, []any
+// and map[string]any are decoded without reflection, and without allocating
+// anything but the value itself; T's of other types, named ones too, are left
+// to p.Decode, which tells where its library is less strict.
 func Decode[T any](p Protocol, raw []byte) (T, error) {
 	var v T
 	if known, err := decodeKnown(p, raw, &v); known {
