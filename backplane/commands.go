@@ -8,15 +8,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// awaitLink is the link that is up. It waits only while a short interruption,
+// or the start of Run, is bridged.
+func (r *Redis) awaitLink(ctx context.Context) (*link, error) {
+	for {
+		r.mu.Lock()
+		l, bridging, changed := r.current.Load(), r.bridging, r.changed
+		r.mu.Unlock()
+		if l != nil {
+			return l, nil
+		}
+		if !bridging {
+			return nil, ErrUnavailable
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // command runs one exchange on a command connection of the present link, with
 // a time limit.
 func (r *Redis) command(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error {
-	l := r.current.Load()
-	if l == nil {
-		return ErrUnavailable
-	}
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
+	l, err := r.awaitLink(ctx)
+	if err != nil {
+		return err
+	}
 	select {
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
@@ -29,8 +50,8 @@ func (r *Redis) command(ctx context.Context, f func(ctx context.Context, c *redi
 }
 
 // Receivers asks Redis how many connections are subscribed to the channel
-// (PUBSUB NUMSUB). It waits for ctx and at most 5 s; without a link the error
-// is ErrUnavailable at once.
+// (PUBSUB NUMSUB). It waits for ctx and at most 5 s; while Redis is declared
+// away, and before Run, the error is ErrUnavailable at once.
 func (r *Redis) Receivers(ctx context.Context, channel string) (int, error) {
 	name := r.opt.ChannelPrefix + channel
 	var receivers int64
@@ -50,14 +71,15 @@ func (r *Redis) Check(ctx context.Context) error {
 	l := r.newLink(ctx, 0)
 	defer l.end(errClosing)
 	opt := r.clientOptions("check")
-	opt.Dialer, _ = l.singleDial()
+	dial, place := l.singleDial()
+	opt.Dialer = dial
 	c := redis.NewClient(opt)
 	defer c.Close()
 	err := l.bounded(func(ctx context.Context) error { return c.Ping(ctx).Err() })
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("backplane: redis at %s: %w", r.server.Addr, classify(err))
+	return fmt.Errorf("backplane: redis at %s: %w", r.server.Addr, classify(explain(err, place.Load())))
 }
 
 // RouteLogs sends what go-redis logs to l, at debug level; nil discards it. By

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,7 +25,48 @@ type netConn struct {
 	net.Conn
 	link    *link
 	written atomic.Int64 // bytes handed to the network
+
+	// The first bytes that came, while the connection is being set up: a
+	// server that turns a client away says why and hangs up, and go-redis
+	// forgets what it said.
+	mu    sync.Mutex
+	first []byte
+	heard bool
 }
+
+// firstLimit bounds what is kept of the first bytes.
+const firstLimit = 256
+
+func (c *netConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.heard {
+		c.mu.Lock()
+		c.first = append(c.first, p[:min(n, firstLimit)]...)
+		c.mu.Unlock()
+		c.heard = true
+	}
+	return n, err
+}
+
+// farewell is the error reply a server began with, if it did.
+func (c *netConn) farewell() (replyError, bool) {
+	if c == nil {
+		return "", false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	line, _, _ := strings.Cut(string(c.first), "\r\n")
+	text, ok := strings.CutPrefix(line, "-")
+	return replyError(text), ok
+}
+
+// replyError is an error reply of Redis.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// RedisError makes it a redis.Error.
+func (replyError) RedisError() {}
 
 func (c *netConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
@@ -46,41 +89,49 @@ func (c *netConn) cut() {
 	c.Conn.Close()
 }
 
-// sysConn is a netConn without TLS. Its descriptor lets go-redis see that an
-// idle connection was closed before it writes to it.
-type sysConn struct{ *netConn }
-
-func (c sysConn) SyscallConn() (syscall.RawConn, error) {
-	if conn, ok := c.Conn.(syscall.Conn); ok {
-		return conn.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
+// sysConn is a netConn with a descriptor, which lets go-redis see that an idle
+// connection was closed before it writes to it. With TLS it sees the encrypted
+// bytes; some that wait mean a replaced connection at worst.
+type sysConn struct {
+	*netConn
+	raw syscall.Conn
 }
+
+func (c sysConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
 
 // dial opens a connection that belongs to the link.
 func (l *link) dial(ctx context.Context) (net.Conn, *netConn, error) {
 	server := l.r.server
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
-	var conn net.Conn
-	var err error
-	if server.TLSConfig != nil {
-		conn, err = (&tls.Dialer{NetDialer: dialer, Config: server.TLSConfig}).DialContext(ctx, server.Network, server.Addr)
-	} else {
-		conn, err = dialer.DialContext(ctx, server.Network, server.Addr)
-	}
+	conn, err := dialer.DialContext(ctx, server.Network, server.Addr)
 	if err != nil {
 		return nil, nil, err
+	}
+	raw, hasDescriptor := conn.(syscall.Conn)
+	if server.TLSConfig != nil {
+		secure := tls.Client(conn, server.TLSConfig)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, nil, &handshakeError{err}
+		}
+		conn = secure
 	}
 	own := &netConn{Conn: conn, link: l}
 	if err := l.own(own); err != nil {
 		conn.Close()
 		return nil, nil, err
 	}
-	if _, ok := conn.(syscall.Conn); ok {
-		return sysConn{own}, own, nil
+	if hasDescriptor {
+		return sysConn{own, raw}, own, nil
 	}
 	return own, own, nil
 }
+
+// handshakeError is an error of the TLS handshake.
+type handshakeError struct{ err error }
+
+func (e *handshakeError) Error() string { return "TLS handshake: " + e.err.Error() }
+func (e *handshakeError) Unwrap() error { return e.err }
 
 // singleDial returns a dialer that dials once, and the place where the
 // connection will be found. A client that lost its connection therefore

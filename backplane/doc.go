@@ -41,7 +41,7 @@
 // [Redis.OnLink] know. Subscriptions stay counted. Attempts go on, at most
 // about a second apart; when Redis is back all channels are subscribed in
 // batches, and only when the last is confirmed is the link up. A connection on
-// which nothing comes, not even the answer to a PING, is given up after 2.75 s.
+// which nothing comes, not even the answer to a PING, is given up after 2.5 s.
 //
 // # Keys and channels
 //

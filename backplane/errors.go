@@ -3,7 +3,6 @@ package backplane
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -108,7 +107,7 @@ func classify(err error) error {
 	}
 	if isNetworkError(err) {
 		detail := ""
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		if hungUp(err) {
 			detail = "connection closed by the other side"
 		}
 		return &serverError{kind: ErrUnavailable, detail: detail, err: err}
@@ -135,7 +134,7 @@ func classifyReply(reply redis.Error) error {
 	return &serverError{kind: ErrUnavailable, err: reply}
 }
 
-// tlsDetail says what is wrong if the error is about TLS.
+// tlsDetail says what is wrong if the two sides do not agree about TLS.
 func tlsDetail(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the other side does not speak TLS"
@@ -143,14 +142,8 @@ func tlsDetail(err error) string {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the certificate is not accepted"
 	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "the certificate is for another host"
-	}
-	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		return "TLS handshake failed"
-	}
-	if text := err.Error(); strings.Contains(text, "tls: ") {
-		return "TLS handshake failed"
+	if _, ok := errors.AsType[*handshakeError](err); ok && !isNetworkError(err) {
+		return "no agreement about TLS"
 	}
 	return ""
 }
@@ -169,6 +162,21 @@ func isNetworkError(err error) bool {
 	}
 	_, ok := errors.AsType[net.Error](err)
 	return ok
+}
+
+// hungUp reports whether the other side closed the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// explain prefers what a server said before it hung up.
+func explain(err error, conn *netConn) error {
+	if err != nil && hungUp(err) {
+		if reply, ok := conn.farewell(); ok {
+			return reply
+		}
+	}
+	return err
 }
 
 // waitError is the error of a call whose context or time limit ended.

@@ -22,9 +22,9 @@ const (
 	// its own pause for a dead link.
 	watchTick = 250 * time.Millisecond
 	// pingTicks of silence make us send a PING, silentTicks end the link:
-	// 2.75 s after the last sign of life, at least 2 s after the PING.
-	pingTicks   = 3
-	silentTicks = 11
+	// 2.5 s after the last sign of life, 2 s after the PING.
+	pingTicks   = 2
+	silentTicks = 10
 	// idlePing is how often an idle publishing connection is used, so that
 	// neither a middlebox nor Redis's own idle timeout takes it away.
 	idlePing = 15 * time.Second
@@ -110,7 +110,7 @@ func (l *link) open() (*publisher, error) {
 	l.receiver = redis.NewClient(opt)
 	l.pubsub = l.receiver.Subscribe(l.ctx)
 	if err := l.bounded(func(ctx context.Context) error { return l.pubsub.Ping(ctx) }); err != nil {
-		return nil, err
+		return nil, explain(err, place.Load())
 	}
 	if own := place.Load(); own != nil {
 		l.mu.Lock()

@@ -129,17 +129,28 @@ func (in *inbox) wait(n int) []delivery {
 	defer limit.Stop()
 	for {
 		in.mu.Lock()
-		items := slices.Clone(in.items)
-		in.mu.Unlock()
-		if len(items) >= n {
-			return items
+		have := len(in.items)
+		if have >= n {
+			defer in.mu.Unlock()
+			return slices.Clone(in.items)
 		}
+		in.mu.Unlock()
 		select {
 		case <-in.news:
 		case <-limit.C:
-			in.tb.Fatalf("%d deliveries, want %d", len(items), n)
+			in.tb.Fatalf("%d deliveries, want %d", have, n)
 		}
 	}
+}
+
+// last is the newest payload.
+func (in *inbox) last() string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.items) == 0 {
+		return ""
+	}
+	return in.items[len(in.items)-1].payload
 }
 
 func (in *inbox) payloads(n int) []string {

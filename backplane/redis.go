@@ -46,7 +46,9 @@ type Redis struct {
 	mu        sync.Mutex
 	state     Link
 	listeners []func(Link)
-	told      int // listeners that know a state
+	told      int           // listeners that know a state
+	bridging  bool          // a link may come any moment
+	changed   chan struct{} // closed when the link or bridging changed
 }
 
 // New checks the options; it does not connect.
@@ -76,6 +78,7 @@ func New(opt Options) (*Redis, error) {
 		news:     make(chan struct{}, 1),
 		drained:  make(chan struct{}),
 		state:    Link{Since: time.Now()},
+		changed:  make(chan struct{}),
 	}, nil
 }
 
@@ -90,6 +93,7 @@ func (r *Redis) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrRunTwice
 	}
+	r.setBridging(true)
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	parts.Go(func() { r.refreshKeys(ctx) })
@@ -105,6 +109,7 @@ func (r *Redis) Run(ctx context.Context) error {
 func (r *Redis) close() {
 	r.unsent(r.queue.set(gateClosed, false), ErrClosed)
 	r.registry.set(gateClosed, ErrClosed)
+	r.setBridging(false)
 	r.setLink(func(state *Link) {
 		if state.Up {
 			state.Up, state.Since = false, time.Now()

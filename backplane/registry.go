@@ -212,14 +212,21 @@ func (sub *subscription) finish(err error) {
 	sub.waiters = nil
 }
 
-// settle counts the channels a new link had to establish first.
+// settle counts the channels a new link had to establish first. With the last
+// of them the link is established, and so is everything live on it.
 func (s *registry) settle(sub *subscription) {
 	if !sub.initial {
 		return
 	}
 	sub.initial = false
-	if s.initial--; s.initial == 0 && s.link != nil {
-		close(s.link.established)
+	if s.initial--; s.initial > 0 || s.link == nil {
+		return
+	}
+	close(s.link.established)
+	for _, sub := range s.channels {
+		if sub.state == live {
+			sub.finish(nil)
+		}
 	}
 }
 
@@ -344,8 +351,12 @@ func (s *registry) confirm(kind, name string) bool {
 	}
 	sub.state, sub.alone = live, false
 	s.lives++
-	sub.finish(nil)
 	s.settle(sub)
+	if s.initial == 0 {
+		// Not before: a call may also wait for channels that were confirmed on
+		// the last link and are yet to come on this one.
+		sub.finish(nil)
+	}
 	if sub.count == 0 {
 		s.push(sub)
 	}

@@ -70,16 +70,17 @@ func newKeyring(prefix string) *keyring {
 
 // SharedKey returns the secret stored under KeyPrefix + name, making it if
 // there is none. Redis keeps it for 10 minutes after the last instance
-// renewed it; Run does so every 10 s. Without a link the key is a local random
-// one; once Redis is reached, the one stored there becomes current and the
-// local one stays acceptable here for 10 minutes, as does any key that was
-// replaced because Redis lost it. The error is always nil; it leaves room for
-// backplanes that may fail.
+// renewed it; Run does so every 10 s. The first call for a name waits for Redis
+// as Receivers does. Without a link the key is a local random one; once Redis
+// is reached, the one stored there becomes current and the local one stays
+// acceptable here for 10 minutes, as does any key that was replaced because
+// Redis lost it. The error is always nil; it leaves room for backplanes that
+// may fail.
 func (r *Redis) SharedKey(ctx context.Context, name string) (SharedKey, error) {
 	key, made := r.keys.find(name)
-	if made && r.current.Load() != nil {
+	if made {
 		if err := r.refreshKey(ctx, key); err != nil {
-			r.log.Warn("shared key not refreshed", "key", key.name, "err", err)
+			r.log.Info("shared key is a local one for now", "key", key.name, "err", err)
 		}
 	}
 	return key, nil

@@ -71,6 +71,16 @@ func (r *Redis) setLink(change func(state *Link)) {
 	change(&r.state)
 }
 
+// setBridging says whether a link may come any moment, and makes those look
+// who wait for one.
+func (r *Redis) setBridging(bridging bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bridging = bridging
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
 // tell calls the listeners: all of them, or those that do not know the state.
 func (r *Redis) tell(all bool) {
 	r.mu.Lock()

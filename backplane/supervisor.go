@@ -104,6 +104,7 @@ func (s *supervisor) linkUp(l *link) {
 	s.up, s.away, s.logged = true, false, ""
 	r.stats.links.Add(1)
 	r.current.Store(l)
+	r.setBridging(true)
 	r.queue.set(gateOpen, true)
 	r.registry.set(gateOpen, nil)
 	r.setLink(func(state *Link) {
@@ -151,6 +152,7 @@ func (s *supervisor) declareAway() {
 	}
 	s.away = true
 	r := s.r
+	r.setBridging(false)
 	rest := r.queue.set(gateShut, false)
 	r.unsent(rest, ErrUnavailable)
 	r.registry.set(gateShut, ErrUnavailable)

@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
@@ -34,6 +36,7 @@ const (
 // config is what the options of Start fill in.
 type config struct {
 	tcp      bool
+	tls      bool
 	password string
 	args     []string
 }
@@ -44,6 +47,10 @@ type Option func(*config)
 // TCP makes the server listen on a free port of 127.0.0.1 instead of a Unix
 // socket.
 func TCP() Option { return func(c *config) { c.tcp = true } }
+
+// TLS makes the server listen on a free port of 127.0.0.1 and speak TLS only,
+// with a certificate of its own: clients need TLSConfig.
+func TLS() Option { return func(c *config) { c.tcp, c.tls = true, true } }
 
 // Password makes the server require this password (requirepass).
 func Password(password string) Option { return func(c *config) { c.password = password } }
@@ -64,6 +71,7 @@ type Server struct {
 	addr   string // host:port or the path of the socket
 	proc   *process
 	client *redis.Client
+	roots  *x509.CertPool // nil without TLS
 }
 
 // Start starts a server and waits until it accepts connections. It is killed
@@ -92,6 +100,11 @@ func Start(tb testing.TB, opts ...Option) *Server {
 		os.RemoveAll(s.dir)
 	})
 	s.addr = filepath.Join(s.dir, "s")
+	if s.config.tls {
+		if s.roots, err = makeCertificate(s.dir); err != nil {
+			tb.Fatalf("redistest: %v", err)
+		}
+	}
 	if err := s.start(); err != nil {
 		tb.Fatalf("redistest: %v", err)
 	}
@@ -109,7 +122,7 @@ func (s *Server) connect() {
 	s.client = redis.NewClient(&redis.Options{
 		Network: s.Network(), Addr: s.addr, Password: s.config.password,
 		ClientName: ClientName, PoolSize: poolSize, DialerRetries: 1,
-		ContextTimeoutEnabled: true, DisableIdentity: true,
+		ContextTimeoutEnabled: true, DisableIdentity: true, TLSConfig: s.TLSConfig(),
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
@@ -139,6 +152,10 @@ func (s *Server) start() (err error) {
 
 func (s *Server) portArguments() []string {
 	_, port, _ := net.SplitHostPort(s.addr)
+	if s.config.tls {
+		return s.arguments("--port", "0", "--tls-port", port, "--bind", "127.0.0.1", "--tls-auth-clients", "no",
+			"--tls-cert-file", filepath.Join(s.dir, certFile), "--tls-key-file", filepath.Join(s.dir, keyFile))
+	}
 	return s.arguments("--port", port, "--bind", "127.0.0.1")
 }
 
@@ -172,17 +189,29 @@ func (s *Server) Network() string {
 // Addr is the path of the socket, or host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// URL is the address as a redis:// or unix:// URL, with the password if there
+// URL is the address as a redis://, rediss:// or unix:// URL, with the password if there
 // is one.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "unix", Path: s.addr}
 	if s.config.tcp {
 		u = url.URL{Scheme: "redis", Host: s.addr}
 	}
+	if s.config.tls {
+		u.Scheme = "rediss"
+	}
 	if s.config.password != "" {
 		u.User = url.UserPassword("", s.config.password)
 	}
 	return u.String()
+}
+
+// TLSConfig is what a client needs to accept the server's certificate; nil
+// without TLS.
+func (s *Server) TLSConfig() *tls.Config {
+	if s.roots == nil {
+		return nil
+	}
+	return &tls.Config{RootCAs: s.roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 }
 
 // PID is the process id of the running server.

@@ -15,11 +15,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // connect opens a client the way a user of the URL would.
-func connect(t *testing.T, url string) *redis.Client {
+func connect(t *testing.T, s *redistest.Server) *redis.Client {
 	t.Helper()
-	opt, err := redis.ParseURL(url)
+	opt, err := redis.ParseURL(s.URL())
 	if err != nil {
-		t.Fatalf("ParseURL(%q): %v", url, err)
+		t.Fatalf("ParseURL(%q): %v", s.URL(), err)
+	}
+	if opt.TLSConfig != nil {
+		opt.TLSConfig = s.TLSConfig()
 	}
 	c := redis.NewClient(opt)
 	t.Cleanup(func() { c.Close() })
@@ -36,6 +39,7 @@ func TestStart(t *testing.T) {
 		{"listens on a loopback port", []redistest.Option{redistest.TCP()}, "redis://127.0.0.1:"},
 		{"asks for the password on a Unix socket", []redistest.Option{redistest.Password("p/w:1")}, "unix://"},
 		{"asks for the password on a port", []redistest.Option{redistest.TCP(), redistest.Password("p/w:1")}, "redis://"},
+		{"speaks TLS", []redistest.Option{redistest.TLS(), redistest.Password("pw")}, "rediss://"},
 		{"takes arguments", []redistest.Option{redistest.Args("--maxclients", "50")}, "unix://"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,7 +50,7 @@ func TestStart(t *testing.T) {
 			if got := s.Do("SET", "k", "v"); got != "OK" {
 				t.Errorf("SET answered %v, want OK", got)
 			}
-			if got, err := connect(t, s.URL()).Get(t.Context(), "k").Result(); err != nil || got != "v" {
+			if got, err := connect(t, s).Get(t.Context(), "k").Result(); err != nil || got != "v" {
 				t.Errorf("GET through the URL: %q, %v, want v", got, err)
 			}
 			if got, want := s.Keys(), []string{"k"}; !slices.Equal(got, want) {
@@ -88,7 +92,7 @@ func TestRestart(t *testing.T) {
 
 func TestChannels(t *testing.T) {
 	s := redistest.Start(t)
-	ps := connect(t, s.URL()).Subscribe(t.Context(), "b", "a")
+	ps := connect(t, s).Subscribe(t.Context(), "b", "a")
 	t.Cleanup(func() { ps.Close() })
 	for range 2 {
 		if _, err := ps.Receive(t.Context()); err != nil {
