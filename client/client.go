@@ -48,6 +48,7 @@ type Client struct {
 	life         *life    // from Start to the end
 	session      *session // while Connected
 	handlers     map[string][]*handler
+	every        []*func(string, Args)
 	reconnecting []func(error)
 	reconnected  []func(string)
 	closed       []func(error)

@@ -28,6 +28,15 @@ func (a Args) Raw(i int) []byte {
 	return a.raw[i]
 }
 
+// Value returns argument i with its encoding, to be passed on or written as
+// JSON; the zero Value if there is none.
+func (a Args) Value(i int) protocol.Value {
+	if i < 0 || i >= len(a.raw) {
+		return protocol.Value{}
+	}
+	return protocol.NewValue(a.protocol, a.raw[i])
+}
+
 // Bind decodes the arguments, in order, into what the pointers point to. Fewer
 // arguments than pointers are an error, more are not: hubs may append
 // arguments in time. A value that does not fit is a *protocol.Error.
@@ -74,6 +83,20 @@ func (c *Client) On(target string, h func(args Args)) (remove func()) {
 	return c.register(target, &handler{plain: h})
 }
 
+// OnAny registers a handler for every method that the hub calls, whatever its
+// name. It runs after the handlers of that name and gives no result.
+func (c *Client) OnAny(h func(target string, args Args)) (remove func()) {
+	each := &h
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.every = append(slices.Clone(c.every), each)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.every = slices.DeleteFunc(slices.Clone(c.every), func(x *func(string, Args)) bool { return x == each })
+	}
+}
+
 // OnResult registers a handler whose result, or the text of whose error,
 // answers the hub if it waits for one. If several handlers of one name give a
 // result, the answer is the error "Client provided multiple results.". What is
@@ -97,11 +120,11 @@ func (c *Client) register(target string, h *handler) (remove func()) {
 	}
 }
 
-// handlersOf returns a slice that nobody changes.
-func (c *Client) handlersOf(target string) []*handler {
+// handlersOf returns slices that nobody changes.
+func (c *Client) handlersOf(target string) (named []*handler, every []*func(string, Args)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.handlers[strings.ToLower(target)]
+	return c.handlers[strings.ToLower(target)], c.every
 }
 
 // Texts that answer a hub in vain, as the JavaScript client words them.
@@ -127,8 +150,8 @@ func (c *Client) dispatch(l *life) {
 
 // handle runs the handlers of one call and answers it if the hub waits.
 func (c *Client) handle(e event) {
-	handlers := c.handlersOf(e.target)
-	if len(handlers) == 0 {
+	handlers, every := c.handlersOf(e.target)
+	if len(handlers) == 0 && len(every) == 0 {
 		c.opts.Logger.Debug("no handler", "target", e.target)
 	}
 	var value any
@@ -146,6 +169,9 @@ func (c *Client) handle(e event) {
 		}
 		value = v
 		results++
+	}
+	for _, h := range every {
+		(*h)(e.target, e.args)
 	}
 	if e.id == "" {
 		if failure != nil {

@@ -256,3 +256,29 @@ func TestErrorTexts(t *testing.T) {
 		}
 	}
 }
+
+func TestOnAnySeesEveryCall(t *testing.T) {
+	s := newServer(t, func(p *peer) {
+		p.send(`{"type":1,"target":"A","arguments":[1]}`, `{"type":1,"target":"b","arguments":["x",null]}`)
+		p.drain()
+	})
+	c := s.client(Options{})
+	got := make(chan string, 4)
+	c.On("a", func(Args) { got <- "named" })
+	remove := c.OnAny(func(target string, args Args) {
+		text, err := args.Value(args.Len() - 1).MarshalJSON()
+		if err != nil {
+			t.Error(err)
+		}
+		got <- target + string(text)
+	})
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"named", "A1", "bnull"} {
+		if s := <-got; s != want {
+			t.Errorf("got %q, want %q", s, want)
+		}
+	}
+	remove()
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/switchboard-hub/switchboard/client"
+	"github.com/switchboard-hub/switchboard/hub/protocol"
+)
+
+// remoteFlags name the server that a command talks to.
+type remoteFlags struct {
+	Server      string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	Hub         string `help:"Path of the hub." default:"/hub" placeholder:"PATH"`
+	Token       string `help:"Access token." placeholder:"TOKEN"`
+	MessagePack bool   `help:"Speak MessagePack instead of JSON." name:"messagepack"`
+}
+
+// options are those of the client that the flags ask for.
+func (f remoteFlags) options() client.Options {
+	o := client.Options{URL: strings.TrimSuffix(f.Server, "/") + f.Hub, Protocol: protocol.JSON{}}
+	if f.MessagePack {
+		o.Protocol = protocol.MessagePack{}
+	}
+	if f.Token != "" {
+		o.AccessToken = func(context.Context) (string, error) { return f.Token, nil }
+	}
+	return o
+}
+
+// untilInterrupted is a context that ends with SIGINT or SIGTERM.
+func untilInterrupted() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// stop ends a client politely, within bounds.
+func stop(c *client.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	c.Stop(ctx) // what it was for has been done
+}
+
+// argument reads an argument from the command line: JSON where it is JSON,
+// else a string.
+func argument(s string) any {
+	if json.Valid([]byte(s)) {
+		return protocol.NewValue(protocol.JSON{}, []byte(s))
+	}
+	return s
+}
