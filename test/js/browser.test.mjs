@@ -16,7 +16,8 @@ let browser;
 let screenshots;
 
 before(async () => {
-  [program, browser] = await Promise.all([switchboard(), startBrowser()]);
+  program = await switchboard();
+  browser = await startBrowser();
   screenshots = env.SCREENSHOT_DIR ?? (await mkdtemp(join(tmpdir(), "switchboard-screenshots-")));
 });
 

@@ -11,13 +11,16 @@ let redis;
 let first;
 let second;
 
+// One after the other: what was started before a failure is known and stopped.
 before(async () => {
-  [program, redis] = await Promise.all([switchboard(), startRedis()]);
-  [first, second] = await Promise.all(["first", "second"].map((instance) => startServer(program.file, { redis: redis.url, instance })));
+  program = await switchboard();
+  redis = await startRedis();
+  first = await startServer(program.file, { redis: redis.url, instance: "first" });
+  second = await startServer(program.file, { redis: redis.url, instance: "second" });
 });
 
 after(async () => {
-  await Promise.all([first?.stop(), second?.stop()]);
+  await Promise.allSettled([first?.stop(), second?.stop()]);
   await redis?.stop();
   await program?.remove();
 });

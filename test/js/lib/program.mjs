@@ -4,6 +4,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import process from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** Output kept of one process, in characters: the last of it. */
@@ -22,7 +23,7 @@ export async function freePort() {
   return port;
 }
 
-/** One process and what it printed. */
+/** One process and what it printed. It does not outlive this one. */
 export class Program {
   /** Everything it printed to both streams, the last maxOutput characters. */
   output = "";
@@ -38,10 +39,13 @@ export class Program {
       stream.setEncoding("utf8");
       stream.on("data", (text) => (this.output = (this.output + text).slice(-maxOutput)));
     }
+    const kill = () => this.#child.kill("SIGKILL");
+    process.once("exit", kill);
     this.#exited = new Promise((resolve) => {
       this.#child.once("error", (err) => resolve({ code: null, signal: null, err }));
       this.#child.once("exit", (code, signal) => resolve({ code, signal }));
     });
+    this.#exited.then(() => process.off("exit", kill));
   }
 
   /** Its process id. */
