@@ -301,21 +301,28 @@ func Action4[A, B, C, D any](f func(ctx context.Context, from *Caller, a A, b B,
 // Dynamic makes a method of a function that takes any number of arguments,
 // each as the client wrote it.
 func Dynamic(f func(ctx context.Context, from *Caller, args []protocol.Value) (any, error)) Method {
-	bind := func(k *call) []protocol.Value {
-		raw := k.in.message.Arguments
-		args := make([]protocol.Value, len(raw))
-		for i, r := range raw {
-			args[i] = protocol.NewValue(k.caller.c.protocol, r).Clone()
+	bind := func(k *call) ([]protocol.Value, error) {
+		args := make([]protocol.Value, len(k.in.message.Arguments))
+		for i := range args {
+			a, err := argument[protocol.Value](k, i)
+			if err != nil {
+				return nil, err
+			}
+			args[i] = a
 		}
-		return args
+		return args, nil
 	}
 	return Method{
 		arity: dynamic,
 		call: func(ctx context.Context, k *call) error {
+			args, err := bind(k)
+			if err != nil {
+				return err
+			}
 			if err := k.admit(); err != nil {
 				return err
 			}
-			result, err := f(ctx, k.caller, bind(k))
+			result, err := f(ctx, k.caller, args)
 			if err != nil {
 				return err
 			}
@@ -323,7 +330,10 @@ func Dynamic(f func(ctx context.Context, from *Caller, args []protocol.Value) (a
 			return nil
 		},
 		bind: func(k *call) ([]any, error) {
-			args := bind(k)
+			args, err := bind(k)
+			if err != nil {
+				return nil, err
+			}
 			boxed := make([]any, len(args))
 			for i, a := range args {
 				boxed[i] = a

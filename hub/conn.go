@@ -70,7 +70,9 @@ func (h *Hub) newConn(ctx context.Context, t transport.Conn, id *Identity, proto
 	c.caller.c = c
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.write, c.invoke = c.writeQueue, c.invokeQueued
-	c.running.Add(1) // the teardown, which end starts exactly once
+	c.registered = true
+	c.calls.connected, c.calls.invokers = make(chan struct{}), 1
+	c.running.Add(2) // the teardown, which end starts exactly once, and the connect step
 	c.lastPing = t.Age()
 	c.lastRecord.Store(int64(c.lastPing))
 	return c

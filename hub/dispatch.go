@@ -36,16 +36,8 @@ type calls struct {
 	room      chan struct{} // not nil while the reader waits
 }
 
-// startConnected runs the connect step ahead of every call.
-func (c *conn) startConnected() {
-	c.calls.connected = make(chan struct{})
-	c.calls.invokers = 1
-	c.running.Add(1)
-	go c.connect()
-}
-
-// connect subscribes the connection's own channels, runs OnConnected and goes
-// on as the first invoker.
+// connect is the connect step, ahead of every call: it subscribes the
+// connection's own channels, runs OnConnected and goes on as the first invoker.
 func (c *conn) connect() {
 	c.hub.relay.subscribeOwn(c)
 	err := c.hub.runConnected(c)
@@ -106,11 +98,14 @@ func (c *conn) dispatch(in *invocation) {
 	}
 }
 
-// invokeQueued is an invoker: it runs queued calls until none is left.
+// invokeQueued is an invoker: it runs queued calls until none is left. An
+// invoker whose last answer found the outbound queue idle goes on as the
+// writer, which spares starting one; from then on it is no invoker.
 func (c *conn) invokeQueued() {
 	defer c.running.Done()
 	q := &c.calls
 	var done *invocation
+	writer := false
 	for {
 		q.mu.Lock()
 		if done != nil {
@@ -137,11 +132,17 @@ func (c *conn) invokeQueued() {
 		if done != nil {
 			c.hub.recycle(done)
 		}
-		c.call(in)
+		if writer { // the next call may take its time
+			go c.write()
+		}
+		writer = c.call(in)
 		done = in
 	}
 	if done != nil {
 		c.hub.recycle(done)
+	}
+	if writer {
+		c.writeQueue()
 	}
 }
 
@@ -185,8 +186,9 @@ func (q *calls) close(c *conn) {
 	q.queue = nil
 }
 
-// call runs one invocation and answers it.
-func (c *conn) call(in *invocation) {
+// call runs one invocation and answers it. It reports whether the caller has
+// become the writer.
+func (c *conn) call(in *invocation) (writer bool) {
 	k := call{caller: &c.caller, in: in, target: view(in.message.Target)}
 	ctx := c.ctx
 	if in.ctx != nil {
@@ -195,8 +197,7 @@ func (c *conn) call(in *invocation) {
 	}
 	m := c.hub.method(in.message.Target)
 	if m == nil {
-		c.fail(in, unknownMethod(k.target))
-		return
+		return c.fail(in, unknownMethod(k.target))
 	}
 	k.method, k.target = m, m.target
 	err := c.run(ctx, &k)
@@ -205,16 +206,17 @@ func (c *conn) call(in *invocation) {
 		c.end(ErrUnencodable.because(k.unencodable))
 	case err != nil:
 		c.hub.stats.failed.Add(1)
-		c.fail(in, k.errorText(err, c.hub.opts.EnableDetailedErrors))
 		c.hub.logCallError(&k, err)
+		writer = c.fail(in, k.errorText(err, c.hub.opts.EnableDetailedErrors))
 	case k.reply != nil:
-		c.reply(k.reply)
+		writer = c.reply(k.reply)
 	}
 	c.hub.stats.invocations.Add(1)
 	if c.hub.behind.Load() {
 		c.hub.behind.Store(false)
 		runtime.Gosched()
 	}
+	return writer
 }
 
 // run calls the method and turns a panic into an error.
@@ -230,12 +232,12 @@ func (c *conn) run(ctx context.Context, k *call) (err error) {
 }
 
 // fail answers a call with an error, if it wants an answer.
-func (c *conn) fail(in *invocation, text string) {
+func (c *conn) fail(in *invocation, text string) (writer bool) {
 	if len(in.message.InvocationID) == 0 {
-		return
+		return false
 	}
 	m := c.hub.replyMessage()
 	m.Reset(c.protocol.AppendError(m.Buffer(), view(in.message.InvocationID), text), c.protocol.Binary())
 	c.hub.track(m)
-	c.reply(m)
+	return c.reply(m)
 }

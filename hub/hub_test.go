@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -83,5 +84,139 @@ func TestCallsAreAnswered(t *testing.T) {
 				t.Errorf("Fail: %v", err)
 			}
 		})
+	}
+}
+
+func TestAClientWithItsHandshakeIsReachable(t *testing.T) {
+	h := start(t, hub.Options{})
+	for i := range 300 {
+		c := hubtest.Connect(t, h, hubtest.Options{Protocol: protocols()[i%2], ConnectionID: fmt.Sprint("c", i)})
+		if err := h.Clients().All().Send(t.Context(), "m", i); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Receive(); got.Args[0] != int64(i) {
+			t.Fatalf("received %v, want %d", got.Args, i)
+		}
+		c.Drop()
+	}
+}
+
+func TestFiltersWrapCallsAndCallbacks(t *testing.T) {
+	var order []string
+	note := func(name string) hub.Filter {
+		return hub.Filter{
+			Invoke: func(ctx context.Context, in *hub.Invocation, next func(context.Context) (any, error)) (any, error) {
+				order = append(order, name+" in")
+				in.Args[0] = in.Args[0].(int) + 1
+				result, err := next(ctx)
+				order = append(order, name+" out")
+				return result, err
+			},
+			Connected: func(ctx context.Context, _ *hub.Caller, next func(context.Context) error) error {
+				order = append(order, name+" connected")
+				return next(ctx)
+			},
+		}
+	}
+	h := start(t, hub.Options{}, func(h *hub.Hub) {
+		h.Use(note("outer"))
+		h.Use(note("inner"))
+	})
+	c := hubtest.Connect(t, h, hubtest.Options{})
+	got, err := c.Invoke("Add", []any{1, 1}, nil)
+	if err != nil || got != int64(4) {
+		t.Errorf("got %v, %v, want 4: each filter adds one", got, err)
+	}
+	want := "[outer connected inner connected outer in inner in inner out outer out]"
+	if s := fmt.Sprint(order); s != want {
+		t.Errorf("order %s, want %s", s, want)
+	}
+}
+
+func TestRulesDecideWhoMayCall(t *testing.T) {
+	h := start(t, hub.Options{}, func(h *hub.Hub) {
+		h.Handle("Secret", hub.Func0(func(context.Context, *hub.Caller) (string, error) { return "s", nil }), hub.RequirePermission("ops:read:db"))
+	})
+	for _, tt := range []struct {
+		identity *hub.Identity
+		allowed  bool
+	}{
+		{nil, false},
+		{&hub.Identity{}, false},
+		{&hub.Identity{Permissions: []string{"ops:read"}}, false},
+		{&hub.Identity{Permissions: []string{"ops:read:*"}}, true},
+		{&hub.Identity{Permissions: []string{"ops:read:db"}}, true},
+		{&hub.Identity{Permissions: []string{"admin"}}, true},
+	} {
+		c := hubtest.Connect(t, h, hubtest.Options{Identity: tt.identity})
+		_, err := c.Invoke("Secret", nil, nil)
+		if tt.allowed && err != nil || !tt.allowed && (err == nil || err.Error() != "Failed to invoke 'Secret' because user is unauthorized") {
+			t.Errorf("%+v: %v, want allowed %v", tt.identity, err, tt.allowed)
+		}
+	}
+}
+
+func TestErrorsSayWhatTheOfficialServerSays(t *testing.T) {
+	failing := func(h *hub.Hub) {
+		h.Handle("Boom", hub.Action0(func(context.Context, *hub.Caller) error { return errors.New("BOOM!") }))
+		h.Handle("Named", hub.Action0(func(context.Context, *hub.Caller) error { return named{} }))
+		h.Handle("Panic", hub.Action0(func(context.Context, *hub.Caller) error { panic("x") }))
+	}
+	for _, p := range protocols() {
+		for _, detailed := range []bool{false, true} {
+			t.Run(fmt.Sprint(p.Name(), " detailed ", detailed), func(t *testing.T) {
+				h := start(t, hub.Options{EnableDetailedErrors: detailed}, failing)
+				c := hubtest.Connect(t, h, hubtest.Options{Protocol: p})
+				detail := func(s string) string {
+					if detailed {
+						return s
+					}
+					return ""
+				}
+				for _, tt := range []struct {
+					target string
+					args   []any
+					want   string
+				}{
+					{"Nope", nil, "Failed to invoke 'Nope' due to an error on the server. HubException: Method does not exist."},
+					{"add", []any{1}, "Failed to invoke 'Add' due to an error on the server." + detail(" InvalidDataException: Invocation provides 1 argument(s) but target expects 2.")},
+					{"Add", []any{"x", 1}, "Failed to invoke 'Add' due to an error on the server." + detail(" InvalidDataException: Error binding arguments. Make sure that the types of the provided values match the types of the hub method being invoked.")},
+					{"Boom", nil, "An unexpected error occurred invoking 'Boom' on the server." + detail(" Exception: BOOM!")},
+					{"Named", nil, "An unexpected error occurred invoking 'Named' on the server." + detail(" InvalidOperationException: no")},
+					{"Panic", nil, "An unexpected error occurred invoking 'Panic' on the server." + detail(" Exception: panic: x")},
+					{"Fail", []any{"no"}, "An unexpected error occurred invoking 'Fail' on the server. HubException: no"},
+				} {
+					if _, err := c.Invoke(tt.target, tt.args, nil); err == nil || err.Error() != tt.want {
+						t.Errorf("%s: %v, want %s", tt.target, err, tt.want)
+					}
+				}
+				if got, err := c.Invoke("EchoString", []any{"still"}, nil); err != nil || got != "still" {
+					t.Errorf("afterwards: %v, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+type named struct{}
+
+func (named) Error() string    { return "no" }
+func (named) TypeName() string { return "InvalidOperationException" }
+
+func TestAFailingConnectClosesForGood(t *testing.T) {
+	disconnected := false
+	h := start(t, hub.Options{}, func(h *hub.Hub) {
+		h.OnConnected(func(context.Context, *hub.Caller) error { return hub.Errorf("not you") })
+		h.OnDisconnected(func(context.Context, *hub.Caller, error) { disconnected = true })
+	})
+	c := hubtest.Connect(t, h, hubtest.Options{})
+	m, err := c.Next()
+	if err != nil || m.Type != protocol.Close || m.AllowReconnect || string(m.Error) != "Connection closed with an error. HubException: not you" {
+		t.Errorf("got type %d, error %q, reconnect %v, %v", m.Type, m.Error, m.AllowReconnect, err)
+	}
+	c.HangUp()
+	<-c.Over()
+	if disconnected {
+		t.Error("OnDisconnected ran for a connection that was never let in")
 	}
 }

@@ -106,10 +106,11 @@ func (h *Hub) overfull(o *outbound, size int) bool {
 	return h.queuedBytes.Load() > int64(h.opts.OutboundTotalBytes) && o.bytes+size > h.opts.OutboundBytes/replyShare/replyShare
 }
 
-// reply queues an answer to the client's own call. While too much waits for
-// this client it waits too, until the writer has caught up or the connection
-// has ended. The message is tracked already.
-func (c *conn) reply(m *transport.Message) {
+// reply queues an answer to the client's own call, whose message is tracked
+// already. While too much waits for this client it waits too, until the writer
+// has caught up or the connection has ended. It reports whether the caller has
+// become the writer and must run or start writeQueue.
+func (c *conn) reply(m *transport.Message) (writer bool) {
 	o := &c.out
 	m.Retain(1)
 	o.mu.Lock()
@@ -123,21 +124,19 @@ func (c *conn) reply(m *transport.Message) {
 		case <-drained:
 		case <-c.ctx.Done():
 			m.Release(1)
-			return
+			return false
 		}
 		o.mu.Lock()
 	}
 	if o.closed {
 		o.mu.Unlock()
 		m.Release(1)
-		return
+		return false
 	}
 	o.push(m)
-	start := c.claimWriter()
+	writer = c.claimWriter()
 	o.mu.Unlock()
-	if start {
-		go c.write()
-	}
+	return writer
 }
 
 // claimWriter marks the writer as there and says whether it has to be started;

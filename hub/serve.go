@@ -35,15 +35,22 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 	c := h.newConn(context.WithoutCancel(ctx), t, id, index)
 	h.stats.byProtocol[index].Add(1)
 	defer h.stats.byProtocol[index].Add(-1)
-	c.hello()
-	if c.registered = h.registry.add(c); !c.registered {
+	writer := c.hello()
+	// From here on others may find the connection, and end it.
+	registered := h.registry.add(c)
+	if writer { // a client that has read the answer is known to everybody here
+		go c.write()
+	}
+	if !registered {
+		c.registered = false
 		c.end(ErrShutdown)
+		c.running.Done() // no connect step
 		c.running.Wait()
 		return
 	}
 	h.stats.opened.Add(1)
 	h.opts.Logger.Debug("connected", slog.String("conn", c.id), slog.String("user", c.userID()))
-	c.startConnected()
+	go c.connect()
 	err = c.read(rest)
 	c.end(failure(err))
 	c.transport.CloseNow()
@@ -151,12 +158,14 @@ func (h *Hub) turnAway(t transport.Conn, text string) {
 	}
 }
 
-// hello queues the good handshake answer, ahead of everything else.
-func (c *conn) hello() {
+// hello queues the good handshake answer, ahead of everything else. The caller
+// starts the writer.
+func (c *conn) hello() (writer bool) {
 	body := protocol.AppendHandshakeResponse(transport.BeginMessage(4), "")
 	m := c.hub.newMessage(body, c.protocol.Binary())
-	c.reply(m)
+	writer = c.reply(m)
 	m.Release(1)
+	return writer
 }
 
 // touch restarts the client's timeout clock.
