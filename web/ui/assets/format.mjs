@@ -78,6 +78,16 @@ export function parseArguments(text) {
 }
 
 /**
+ * Whether the client library found no transport that the server offers and the
+ * settings allow: each one it names was ruled out, none was tried.
+ * @param {string} text
+ */
+export function notOffered(text) {
+  const named = text.match(/\w+ failed: /g)?.length ?? 0;
+  return named > 0 && named === (text.match(/is disabled by the client|does not support (Text|Binary)/g)?.length ?? 0);
+}
+
+/**
  * The part of an error that helps: the server's own words where there are some.
  * @param {unknown} err
  * @returns {string}
@@ -89,5 +99,6 @@ export function errorText(err) {
   if (/40[13]|Unauthorized|Forbidden/.test(text) && /negotiat|status code/i.test(text)) {
     return "The server wants an access token, or does not accept this one.";
   }
+  if (notOffered(text)) return "The server does not offer this transport.";
   return text.replace(/(^|: )Error: /, "$1");
 }

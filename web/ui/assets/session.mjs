@@ -1,5 +1,7 @@
 // One connection to a hub at a time, kept alive for as long as the page wants it.
 
+import { notOffered } from "./format.mjs";
+
 /* global signalR */
 
 /**
@@ -191,7 +193,7 @@ export class Session {
 /** Whether trying again cannot help: refused for who we are, or nothing both sides speak. */
 function isFinal(err) {
   const text = String(err?.message ?? err ?? "");
-  return /status code '?(401|403)/i.test(text) || /handshake error|None of the transports supported/.test(text);
+  return /status code '?(401|403)/i.test(text) || /handshake error|None of the transports supported/.test(text) || notOffered(text);
 }
 
 /** Takes the client library's log and picks out the messages nobody listens for. */

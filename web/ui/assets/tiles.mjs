@@ -2,7 +2,7 @@
 
 import { Line } from "./chart.mjs";
 import { byId } from "./dom.mjs";
-import { clock, count, errorText, instanceName, milliseconds } from "./format.mjs";
+import { clock, count, instanceName, milliseconds } from "./format.mjs";
 
 const words = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", offline: "Offline" };
 const looks = { connecting: "wait", live: "ok", reconnecting: "wait", offline: "err" };
@@ -84,10 +84,8 @@ export class Tiles {
   }
 }
 
-/** @param {import("./session.mjs").State} state */
+/** What stands beside the word; why it is so stands below the settings. @param {import("./session.mjs").State} state */
 function detail(state) {
   if (state.name === "reconnecting") return `attempt ${state.attempt ?? 1}`;
-  if (state.name !== "offline") return "";
-  const since = `since ${clock(new Date()).slice(0, 8)}`;
-  return state.error ? `${since}: ${errorText(state.error)}` : since;
+  return state.name === "offline" ? `since ${clock(new Date()).slice(0, 8)}` : "";
 }
