@@ -272,6 +272,9 @@ describe("the page of the demo", () => {
     const seen = new Set();
     for (let i = 0; i < 12 && seen.size < 2; i++) {
       const protocol = i % 2 === 0 ? "messagepack" : "json";
+      await page.click("#reconnect");
+      await inState(page, "live");
+      seen.add(await page.locator("#instance").getAttribute("title"));
       await page.locator(`label:has(input[value="${protocol}"])`).click();
       await page.locator("#connection-facts", { hasText: protocol }).waitFor();
       await inState(page, "live");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { argumentsText, errorText, instanceName, maxText, milliseconds, parseArguments } from "../../web/ui/assets/format.mjs";
+import { argumentsText, errorText, instanceName, maxText, milliseconds, notOffered, parseArguments } from "../../web/ui/assets/format.mjs";
 import { hubURL, retryDelay } from "../../web/ui/assets/session.mjs";
 
 test("instanceName splits the random end off", () => {
@@ -44,6 +44,15 @@ test("errorText shows the words of the server", () => {
   assert.equal(errorText(new Error(wrapped)), "not allowed");
   assert.match(errorText(new Error("Failed to complete negotiation with the server: Error: Unauthorized: Status code '401'")), /access token/);
   assert.equal(errorText(new Error("Not connected.")), "Not connected.");
+});
+
+test("notOffered tells a transport that is missing from one that failed", () => {
+  const head = "Unable to connect to the server with any of the available transports.";
+  assert.equal(notOffered(`${head} WebSockets failed: 'WebSockets' is disabled by the client.`), true);
+  assert.equal(notOffered(`${head} WebSockets failed: 'WebSockets' is disabled by the client. ServerSentEvents failed: 'ServerSentEvents' does not support Binary.`), true);
+  assert.equal(notOffered(`${head} WebSockets failed: Error: There was an error with the transport.`), false);
+  assert.equal(notOffered(`${head} WebSockets failed: 'WebSockets' is disabled by the client. LongPolling failed: Error: 502`), false);
+  assert.equal(notOffered("Not connected."), false);
 });
 
 test("retryDelay grows to at most ten seconds and is never fixed", () => {
