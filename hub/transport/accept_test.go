@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -281,4 +283,88 @@ func isTimeout(err error) bool {
 		Timeout() bool
 	}](err)
 	return ok && ne.Timeout()
+}
+
+// TestVanished has a client that is gone when its connection is taken over.
+func TestVanished(t *testing.T) {
+	called := false
+	e, err := New(Options{Open: func(*http.Request, Info) (func(Conn), error) {
+		return func(Conn) { called = true }, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := e.opts.Keys.Keys()
+	tok := token{until: time.Now().Add(time.Minute), id: newID()}
+	tok.sign(&keys[0])
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/hub?id="+tok.text, nil)
+	for line := range strings.Lines(upgradeHeaders) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		r.Header.Set(name, value)
+	}
+	for range 2 { // the token stays unspent
+		e.ServeHTTP(vanished{httptest.NewRecorder()}, r)
+	}
+	if got := e.Stats(); called || got.Open != 0 || got.Accepted != 0 || got.Refused[RefusedVanished] != 2 {
+		t.Errorf("served: %v, %+v", called, got)
+	}
+}
+
+type vanished struct{ http.ResponseWriter }
+
+func (vanished) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, net.ErrClosed }
+
+// TestWrappedListener has connections of a type of their own, whose Read must
+// not be passed by.
+func TestWrappedListener(t *testing.T) {
+	e, err := New(Options{Open: func(*http.Request, Info) (func(Conn), error) { return echo, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(e)
+	l := &countingListener{Listener: srv.Listener}
+	srv.Listener = l
+	srv.Start()
+	defer srv.Close()
+	s := &testServer{http: srv, addr: srv.Listener.Addr().String()}
+	c := s.open(t, "")
+	before := l.read.Load()
+	for _, size := range []int{1, 1000, 50_000} {
+		c.writeFrame(t, 0x81, make([]byte, size))
+		for got := 0; got < size; {
+			got += len(c.readFrame(t).payload)
+		}
+	}
+	c.Close()
+	if err := e.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.read.Load() - before; got < 51_001 {
+		t.Errorf("%d bytes went through the connection's own Read", got)
+	}
+}
+
+type countingListener struct {
+	net.Listener
+	read atomic.Int64
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &countingConn{conn.(*net.TCPConn), l}, nil
+}
+
+// A countingConn has all methods of a TCP connection, and one that differs.
+type countingConn struct {
+	*net.TCPConn
+	l *countingListener
+}
+
+func (c *countingConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	c.l.read.Add(int64(n))
+	return n, err
 }

@@ -213,9 +213,9 @@ func TestViolations(t *testing.T) {
 				serve, result := collect()
 				s := startWith(t, Options{}, serve, secure)
 				c := s.open(t, "")
-				// What follows is never read, and must not cost the client
-				// the reason by resetting the connection.
-				c.write(t, append(tt.bytes, long...))
+				// What follows means nothing to anybody, and must not cost the
+				// client the reason by resetting the connection.
+				c.write(t, append(tt.bytes, make([]byte, 64<<10)...))
 				c.wantClose(t, statusProtocolError)
 				if _, err := c.r.ReadByte(); err != io.EOF {
 					t.Errorf("got %v behind the close frame, want the end", err)
@@ -511,6 +511,9 @@ func TestSendCloseStatus(t *testing.T) {
 	}
 }
 
+// tlsFarewell is how long tls.Conn.Close waits for room in the socket's buffer.
+const tlsFarewell = 5 * time.Second
+
 // TestSlowReceiver has a client that reads nothing until it is let.
 func TestSlowReceiver(t *testing.T) {
 	for _, secure := range []bool{false, true} {
@@ -522,7 +525,12 @@ func TestSlowReceiver(t *testing.T) {
 					t.Error(err)
 				}
 				big := NewMessage(make([]byte, 32<<20), true)
+				begin := time.Now()
 				sent <- c.Send([]*Message{big}, time.Now().Add(50*time.Millisecond))
+				c.CloseNow()
+				if took := time.Since(begin); took > tlsFarewell {
+					t.Errorf("took %v, as long as a farewell that nobody reads", took)
+				}
 				_, err := c.Receive()
 				received <- err
 			}, secure)
@@ -569,6 +577,27 @@ func TestPongDoesNotWait(t *testing.T) {
 	}
 	if got := c.readFrame(t); got.op != opPing+1 || string(got.payload) != "2" {
 		t.Errorf("got opcode %x %q, want the latest pong", got.op, got.payload)
+	}
+}
+
+// TestPongIsDropped has a pong that came in the way of a message and is due
+// only after the close frame.
+func TestPongIsDropped(t *testing.T) {
+	s, conn := newScripted(t)
+	w := &s.wire
+	w.mu.Lock() // a message is being written
+	if err := w.writePong([]byte{opFin | opPing + 1, 0}); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Unlock()
+	if err := w.writeStatus(StatusNormal, time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send([]*Message{NewProbe()}, time.Now().Add(patience)); !errors.Is(err, errClosing) {
+		t.Errorf("got %v from Send behind a close frame", err)
+	}
+	if want := []byte{opFin | opClose, 2, 0x03, 0xe8}; !bytes.Equal(conn.out.Bytes(), want) {
+		t.Errorf("wrote % x, want % x", conn.out.Bytes(), want)
 	}
 }
 
