@@ -1,7 +1,9 @@
 package backplane_test
 
 import (
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,15 +102,51 @@ func BenchmarkPublishDeliver(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
 }
 
-// BenchmarkSubscribe is one join and leave of a channel, awaited.
+// BenchmarkSubscribe is a join, awaited, of a channel nobody here had yet, and
+// a leave.
 func BenchmarkSubscribe(b *testing.B) {
 	server := redistest.Start(b)
 	r := start(b, backplane.Options{URL: server.URL()})
-	b.ReportAllocs()
-	for b.Loop() {
-		subscribe(b, r, ignore, "room")
-		if err := r.Unsubscribe(b.Context(), "room"); err != nil {
-			b.Fatal(err)
-		}
+	for _, concurrent := range []int{1, 64} {
+		b.Run(fmt.Sprintf("concurrent=%d", concurrent), func(b *testing.B) {
+			var next atomic.Int64
+			b.SetParallelism(concurrent)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					channel := fmt.Sprint("room-", next.Add(1))
+					if err := r.Subscribe(b.Context(), ignore, channel); err != nil {
+						b.Error(err)
+					}
+					if err := r.Unsubscribe(b.Context(), channel); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkRelink is the time from the loss of a connection until all channels
+// are subscribed again.
+func BenchmarkRelink(b *testing.B) {
+	for _, channels := range []int{1, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("channels=%d", channels), func(b *testing.B) {
+			server := redistest.Start(b)
+			list := names("channel", channels)
+			for b.Loop() {
+				b.StopTimer() // a link that breaks again and again backs off
+				r := start(b, backplane.Options{URL: server.URL()})
+				states := watchLink(r)
+				subscribe(b, r, ignore, list...)
+				await(b, states, patience, "up", isUp)
+				b.StartTimer()
+				server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+				await(b, states, patience, "up", isUp)
+				b.StopTimer()
+				r.stop()
+				b.StartTimer()
+			}
+		})
 	}
 }

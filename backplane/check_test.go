@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/switchboard-hub/switchboard/backplane"
 	"github.com/switchboard-hub/switchboard/internal/redistest"
@@ -203,6 +205,36 @@ func TestRefusedChannels(t *testing.T) {
 	eventually(t, "what was refused is tried again on a new link", func() bool { return server.NumSub("closed:a") == 1 })
 }
 
+// The package comment lists the permissions; they are enough.
+func TestPermissions(t *testing.T) {
+	server := redistest.Start(t, redistest.TCP())
+	server.Do("ACL", "SETUSER", "instance", "on", ">pw", "resetchannels", "&app:*", "resetkeys", "~sb:*", "-@all",
+		"+hello", "+auth", "+ping", "+select", "+client|setname", "+subscribe", "+unsubscribe", "+publish",
+		"+pubsub|numsub", "+set", "+get", "+pexpire", "+time")
+	r := start(t, backplane.Options{URL: "redis://instance:pw@" + server.Addr() + "/1", ChannelPrefix: "app:"})
+	if err := r.redis.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	in := newInbox(t)
+	subscribe(t, r, in.deliver, "room", "other")
+	if n, err := r.PublishConfirmed(t.Context(), "room", []byte("x")); n != 1 || err != nil {
+		t.Errorf("PublishConfirmed: %d, %v, want 1", n, err)
+	}
+	if n, err := r.Receivers(t.Context(), "room"); n != 1 || err != nil {
+		t.Errorf("Receivers: %d, %v, want 1", n, err)
+	}
+	in.wait(1)
+	key := keyOf(t, r, "token-key")
+	server.Do("SELECT", 1)
+	if got := server.Do("GET", "sb:token-key"); got != current(key) {
+		t.Error("the stored key is another one")
+	}
+	if err := r.Unsubscribe(t.Context(), "room", "other"); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "no channels", func() bool { return len(server.Channels()) == 0 })
+}
+
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -229,6 +261,17 @@ func TestFullQueue(t *testing.T) {
 	})
 }
 
+// lineWriter passes log lines on; those for which there is no room are lost.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
 func TestRedisThatGoesMad(t *testing.T) {
 	for _, reply := range []string{"*1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n", "*0\r\n", "$-1\r\n",
 		"*3\r\n$9\r\nsubscribe\r\n$4\r\nelse\r\n:1\r\n", "-OOPS\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n:1\r\n"} {
@@ -244,10 +287,15 @@ func TestRedisThatGoesMad(t *testing.T) {
 				}
 				io.WriteString(c, reply)
 			})
-			r := start(t, backplane.Options{URL: "redis://" + addr})
-			states := watchLink(r)
-			if state := await(t, states, patience, "down", isDown); state.Err == nil {
-				t.Error("down without a reason")
+			lines := make(lineWriter, 10)
+			start(t, backplane.Options{URL: "redis://" + addr, Logger: slog.New(slog.NewTextHandler(lines, nil))})
+			select {
+			case line := <-lines:
+				if !strings.Contains(line, "redis link down") {
+					t.Errorf("logged %q", line)
+				}
+			case <-time.After(patience):
+				t.Error("the link stays up")
 			}
 		})
 	}

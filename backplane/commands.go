@@ -2,6 +2,7 @@ package backplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -46,7 +47,50 @@ func (r *Redis) command(ctx context.Context, f func(ctx context.Context, c *redi
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return classify(f(ctx, l.commands))
+	c, used := l.takeClient()
+	err = f(ctx, c)
+	if used && errors.Is(err, errDialedTwice) {
+		// The idle connection had been closed; nothing was written to it.
+		c.Close()
+		c = l.newClient()
+		err = f(ctx, c)
+	}
+	l.returnClient(c, err)
+	return classify(err)
+}
+
+// newClient is a client of one connection that has yet to be dialed.
+func (l *link) newClient() *redis.Client {
+	opt := l.r.clientOptions("command")
+	opt.Dialer, _ = l.singleDial()
+	return redis.NewClient(opt)
+}
+
+// takeClient takes the client used last, or makes one. The caller holds a
+// slot, which bounds how many there are.
+func (l *link) takeClient() (c *redis.Client, used bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.idle); n > 0 {
+		c, l.idle = l.idle[n-1], l.idle[:n-1]
+		return c, true
+	}
+	return l.newClient(), false
+}
+
+// returnClient keeps a client whose connection is still good for the next
+// command.
+func (l *link) returnClient(c *redis.Client, err error) {
+	_, reply := err.(redis.Error)
+	l.mu.Lock()
+	keep := !l.ended && (err == nil || reply)
+	if keep {
+		l.idle = append(l.idle, c)
+	}
+	l.mu.Unlock()
+	if !keep {
+		c.Close()
+	}
 }
 
 // Receivers asks Redis how many connections are subscribed to the channel

@@ -35,10 +35,11 @@
 // [Redis.Run] owns every goroutine and holds one link: a connection that
 // receives, one that publishes and up to four for commands, however many
 // channels there are. A link is replaced, not repaired. An interruption of less
-// than a second is bridged: messages wait in the queue, callers of Subscribe
-// wait. After that Redis is declared away: what waits is ended, Publish and
-// Subscribe fail at once with [ErrUnavailable], and listeners of
-// [Redis.OnLink] know. Subscriptions stay counted. Attempts go on, at most
+// than a second (2.5 s if Redis answers and has yet to confirm the channels) is
+// bridged: messages wait in the queue, callers of Subscribe wait. After that
+// Redis is declared away: what waits is ended, Publish and Subscribe fail at
+// once with [ErrUnavailable], and listeners of [Redis.OnLink] know.
+// Subscriptions stay counted. Attempts go on, at most
 // about a second apart; when Redis is back all channels are subscribed in
 // batches, and only when the last is confirmed is the link up. A connection on
 // which nothing comes, not even the answer to a PING, is given up after 2.5 s.
@@ -53,6 +54,13 @@
 //
 // where name is the argument of [Redis.SharedKey] ("token-key"): 32 random
 // bytes, set if there are none, renewed every 10 s while an instance runs.
+//
+// # Permissions
+//
+// With an ACL the user needs the channels &<ChannelPrefix>*, the keys
+// ~<KeyPrefix>*, and the commands HELLO, AUTH, PING, SELECT, CLIENT|SETNAME,
+// SUBSCRIBE, UNSUBSCRIBE, PUBLISH, PUBSUB|NUMSUB, SET, GET, PEXPIRE and TIME.
+// A channel the user may not have fails with [ErrAuth]; the others go on.
 //
 // # What it refuses
 //

@@ -54,16 +54,17 @@ type link struct {
 	publishing  chan struct{} // closed when the publisher may start
 	done        chan struct{} // closed when all goroutines have ended
 
-	receiver *redis.Client
-	pubsub   *redis.PubSub
-	commands *redis.Client
-	slots    chan struct{} // one element per command under way
-	turns    atomic.Uint64 // odd while a message is being delivered; counts signs of life
+	receiver  *redis.Client
+	pubsub    *redis.PubSub
+	slots     chan struct{} // one element per command under way
+	connected atomic.Bool   // Redis has answered; channels are being subscribed
+	turns     atomic.Uint64 // odd while a message is being delivered; counts signs of life
 
 	mu    sync.Mutex
 	ended bool
 	lost  time.Time // last sign of life
 	conns map[*netConn]struct{}
+	idle  []*redis.Client // of one connection each, for commands
 	local net.Addr
 }
 
@@ -91,6 +92,7 @@ func (l *link) run() {
 		l.close(publisher)
 		return
 	}
+	l.connected.Store(true)
 	l.r.registry.attach(l)
 	var parts sync.WaitGroup
 	parts.Go(l.receive)
@@ -117,15 +119,6 @@ func (l *link) open() (*publisher, error) {
 		l.local = own.LocalAddr()
 		l.mu.Unlock()
 	}
-	opt = l.r.clientOptions("command")
-	opt.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, _, err := l.dial(ctx)
-		if err != nil {
-			l.end(err)
-		}
-		return conn, err
-	}
-	l.commands = redis.NewClient(opt)
 	p := newPublisher(l)
 	return p, p.connect()
 }
@@ -146,8 +139,12 @@ func (l *link) close(p *publisher) {
 		l.pubsub.Close()
 		l.receiver.Close()
 	}
-	if l.commands != nil {
-		l.commands.Close()
+	l.mu.Lock()
+	idle := l.idle
+	l.idle = nil
+	l.mu.Unlock()
+	for _, c := range idle {
+		c.Close()
 	}
 }
 

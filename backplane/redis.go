@@ -19,6 +19,9 @@ const (
 	// bridgeTime is how long an interruption may last, counted from the last
 	// sign of life, before Redis is declared away.
 	bridgeTime = time.Second
+	// relinkTime is the same once Redis answers again and only has to confirm
+	// the channels.
+	relinkTime = 2500 * time.Millisecond
 	// drainTime bounds the writing of what is queued when Run ends.
 	drainTime = time.Second
 )
@@ -146,7 +149,8 @@ func (r *Redis) noteDrained() {
 // confirmed all of them: a message published afterwards, by whomever, is
 // delivered. The deliver function of the first subscriber serves the channel
 // until its last subscription is gone. It gets the messages in the order Redis
-// has them, on the one goroutine that receives: it must not block, and may
+// has them, on the one goroutine that receives: it must not block, least of
+// all in Subscribe, whose confirmation would come on that goroutine. It may
 // keep the payload but not change it.
 //
 // Each call needs its Unsubscribe, also one that returned an error: the count

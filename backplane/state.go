@@ -38,7 +38,8 @@ func (r *Redis) Linked() bool {
 
 // OnLink lets f know of the link: the state it has, at first that the link is
 // up or that Redis is declared away, and every change: down, up, another generation, more messages lost.
-// Calls come one after the other on a goroutine of Run; f should be quick. When
+// Calls come one after the other on a goroutine of Run; f should be quick and
+// must not wait for messages it publishes. When
 // a link goes down, what was queued has been handed to Options.Unsent before f
 // is told; when it comes up, nothing is published before f was.
 func (r *Redis) OnLink(f func(Link)) {

@@ -66,7 +66,11 @@ func (s *supervisor) watch(ctx context.Context, l *link) {
 			began = time.Now()
 			s.linkUp(l)
 		case <-s.bridge.C:
-			s.declareAway()
+			if rest := relinkTime - time.Since(s.lost); l.connected.Load() && rest > 0 {
+				s.bridge.Reset(rest)
+			} else {
+				s.declareAway()
+			}
 		case <-s.r.news:
 			s.r.tell(false)
 		case <-l.done:
