@@ -39,10 +39,10 @@
 // bridged: messages wait in the queue, callers of Subscribe wait. After that
 // Redis is declared away: what waits is ended, Publish and Subscribe fail at
 // once with [ErrUnavailable], and listeners of [Redis.OnLink] know.
-// Subscriptions stay counted. Attempts go on, at most
-// about a second apart; when Redis is back all channels are subscribed in
-// batches, and only when the last is confirmed is the link up. A connection on
-// which nothing comes, not even the answer to a PING, is given up after 2.5 s.
+// Subscriptions stay counted. Attempts go on, at most about a second apart; when
+// Redis is back all channels are subscribed in batches, and only when the last
+// is confirmed is the link up. A connection on which nothing comes, not even the
+// answer to a PING, is given up after 2.5 s.
 //
 // # Keys and channels
 //
