@@ -80,7 +80,7 @@ func (r *Redis) SharedKey(ctx context.Context, name string) (SharedKey, error) {
 	key, made := r.keys.find(name)
 	if made {
 		if err := r.refreshKey(ctx, key); err != nil {
-			r.log.Info("shared key is a local one for now", "key", key.name, "err", err)
+			r.log.Debug("shared key is a local one for now", "key", key.name, "err", err)
 		}
 	}
 	return key, nil

@@ -31,7 +31,7 @@ type calls struct {
 	active    []*invocation
 	invokers  int
 	closed    bool
-	connected chan struct{} // closed when OnConnected is over
+	connected chan struct{} // closed when OnConnected is over; nil from then on
 	accepted  bool          // OnConnected succeeded
 	room      chan struct{} // not nil while the reader waits
 }
@@ -48,13 +48,19 @@ func (c *conn) connect() {
 	q.mu.Lock()
 	q.accepted = err == nil
 	close(q.connected)
+	q.connected = nil
 	q.mu.Unlock()
 	c.invokeQueued()
 }
 
 // awaitConnected waits for the connect step and reports whether it succeeded.
 func (q *calls) awaitConnected() bool {
-	<-q.connected
+	q.mu.Lock()
+	connected := q.connected
+	q.mu.Unlock()
+	if connected != nil {
+		<-connected
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.accepted

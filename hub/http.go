@@ -58,7 +58,10 @@ func (h *Hub) open(r *http.Request, _ transport.Info) (func(transport.Conn), err
 			return nil, &transport.StatusError{Code: http.StatusBadRequest, Text: err.Error()}
 		}
 	}
-	ctx := context.WithoutCancel(r.Context())
+	ctx := context.Background()
+	if h.opts.BaseContext != nil {
+		ctx = h.opts.BaseContext(r)
+	}
 	return func(t transport.Conn) { h.ServeConn(ctx, t, id) }, nil
 }
 

@@ -32,7 +32,10 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 		h.opts.Logger.Debug("handshake failed", slog.String("conn", t.ID()), slog.Any("err", err))
 		return
 	}
-	c := h.newConn(context.WithoutCancel(ctx), t, id, index)
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	c := h.newConn(ctx, t, id, index)
 	h.stats.byProtocol[index].Add(1)
 	defer h.stats.byProtocol[index].Add(-1)
 	writer := c.hello()

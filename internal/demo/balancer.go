@@ -9,9 +9,11 @@ import (
 )
 
 // A Balancer passes every request to the next of its targets, whoever asks.
+// Upgrades take turns of their own: a client makes two requests to connect, and
+// with one count for both and two targets it would always land on the same one.
 type Balancer struct {
-	next    atomic.Uint64
-	proxies []*httputil.ReverseProxy
+	requests, upgrades atomic.Uint64
+	proxies            []*httputil.ReverseProxy
 }
 
 // NewBalancer returns a balancer for servers at the given host:port addresses,
@@ -34,5 +36,9 @@ func NewBalancer(log *slog.Logger, targets ...string) *Balancer {
 }
 
 func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b.proxies[b.next.Add(1)%uint64(len(b.proxies))].ServeHTTP(w, r)
+	turns := &b.requests
+	if r.Header.Get("Upgrade") != "" {
+		turns = &b.upgrades
+	}
+	b.proxies[turns.Add(1)%uint64(len(b.proxies))].ServeHTTP(w, r)
 }
