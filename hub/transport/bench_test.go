@@ -45,6 +45,7 @@ func TestSendAllocates(t *testing.T) {
 		for i := range batch {
 			batch[i] = NewMessage(make([]byte, 160), false)
 		}
+		batch[n/2] = NewMessage(make([]byte, 160*n), false)
 		deadline := time.Now().Add(patience)
 		got := testing.AllocsPerRun(200, func() {
 			if err := conn.Send(batch, deadline); err != nil {

@@ -14,9 +14,10 @@ import (
 // on the reader's goroutine. What is written to it is kept.
 type scripted struct {
 	net.Conn
-	in  []byte
-	dry func(p []byte) (int, error)
-	out bytes.Buffer
+	in        []byte
+	dry       func(p []byte) (int, error)
+	out       bytes.Buffer
+	deadlines []time.Time // of writes, as they were set
 }
 
 func (c *scripted) Read(p []byte) (int, error) {
@@ -28,11 +29,14 @@ func (c *scripted) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *scripted) Write(p []byte) (int, error)        { return c.out.Write(p) }
-func (c *scripted) Close() error                       { return nil }
-func (c *scripted) SetDeadline(time.Time) error        { return nil }
-func (c *scripted) SetReadDeadline(t time.Time) error  { return nil }
-func (c *scripted) SetWriteDeadline(t time.Time) error { return nil }
+func (c *scripted) Write(p []byte) (int, error)     { return c.out.Write(p) }
+func (c *scripted) Close() error                    { return nil }
+func (c *scripted) SetDeadline(time.Time) error     { return nil }
+func (c *scripted) SetReadDeadline(time.Time) error { return nil }
+func (c *scripted) SetWriteDeadline(t time.Time) error {
+	c.deadlines = append(c.deadlines, t)
+	return nil
+}
 
 func newScripted(t *testing.T) (*socket, *scripted) {
 	t.Helper()

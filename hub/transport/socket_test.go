@@ -511,9 +511,6 @@ func TestSendCloseStatus(t *testing.T) {
 	}
 }
 
-// tlsFarewell is how long tls.Conn.Close waits for room in the socket's buffer.
-const tlsFarewell = 5 * time.Second
-
 // TestSlowReceiver has a client that reads nothing until it is let.
 func TestSlowReceiver(t *testing.T) {
 	for _, secure := range []bool{false, true} {
@@ -525,12 +522,7 @@ func TestSlowReceiver(t *testing.T) {
 					t.Error(err)
 				}
 				big := NewMessage(make([]byte, 32<<20), true)
-				begin := time.Now()
 				sent <- c.Send([]*Message{big}, time.Now().Add(50*time.Millisecond))
-				c.CloseNow()
-				if took := time.Since(begin); took > tlsFarewell {
-					t.Errorf("took %v, as long as a farewell that nobody reads", took)
-				}
 				_, err := c.Receive()
 				received <- err
 			}, secure)
@@ -577,6 +569,51 @@ func TestPongDoesNotWait(t *testing.T) {
 	}
 	if got := c.readFrame(t); got.op != opPing+1 || string(got.payload) != "2" {
 		t.Errorf("got opcode %x %q, want the latest pong", got.op, got.payload)
+	}
+}
+
+// TestWriteDeadlines looks at when a deadline is set: seldom, and never so that
+// a write has less than half of its time or more than all of it.
+func TestWriteDeadlines(t *testing.T) {
+	s, conn := newScripted(t)
+	send := func(timeout time.Duration) {
+		t.Helper()
+		if err := s.Send([]*Message{NewProbe()}, time.Now().Add(timeout)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, step := range []struct {
+		timeout time.Duration
+		set     int // how many were set by then
+	}{
+		{10 * time.Hour, 1},
+		{10*time.Hour + time.Minute, 1}, // as it is a minute later
+		{19 * time.Hour, 1},
+		{21 * time.Hour, 2}, // less than half is left
+		{20 * time.Hour, 3}, // shorter than what was set
+	} {
+		send(step.timeout)
+		if len(conn.deadlines) != step.set {
+			t.Errorf("step %d: deadlines were set %d times, want %d", i, len(conn.deadlines), step.set)
+		}
+	}
+}
+
+// TestPongIsLatest has a pong that comes when the message in whose way the one
+// before came has just gone out.
+func TestPongIsLatest(t *testing.T) {
+	s, conn := newScripted(t)
+	w := &s.wire
+	w.mu.Lock()
+	if err := w.writePong([]byte{opFin | opPing + 1, 1, 'a'}); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Unlock()
+	if err := w.writePong([]byte{opFin | opPing + 1, 1, 'b'}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []byte{opFin | opPing + 1, 1, 'b'}; !bytes.Equal(conn.out.Bytes(), want) {
+		t.Errorf("wrote % x, want % x", conn.out.Bytes(), want)
 	}
 }
 
@@ -633,6 +670,32 @@ func TestCloseNow(t *testing.T) {
 				t.Errorf("Receive returned %v on a closed connection", err)
 			}
 		})
+	}
+}
+
+// TestDropDoesNotWait has a TLS peer that reads nothing: tls.Conn.Close would
+// wait 5 s for it to take the farewell.
+func TestDropDoesNotWait(t *testing.T) {
+	s := startTLS(t, Options{}, echo) // for its certificate
+	inner, outer := net.Pipe()
+	defer inner.Close()
+	client := tls.Client(inner, &tls.Config{InsecureSkipVerify: true})
+	shaken := make(chan error, 1)
+	go func() { shaken <- client.Handshake() }()
+	server := tls.Server(outer, s.http.TLS)
+	if err := server.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(t, shaken); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	(&wire{Conn: server}).drop()
+	if took := time.Since(begin); took >= 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if _, err := inner.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("got %v, want the end", err)
 	}
 }
 

@@ -170,6 +170,7 @@ func (w *wire) writePong(frame []byte) error {
 		return nil
 	}
 	defer w.unlock()
+	w.pong.Store(nil) // an older one
 	if w.shut.Load() {
 		return nil
 	}
