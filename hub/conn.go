@@ -87,13 +87,16 @@ func (c *conn) userID() string {
 
 // end begins the end of the connection: contexts are cancelled, the client is
 // told why, and OnDisconnected runs. Only the first call has an effect.
-func (c *conn) end(cause error) {
+func (c *conn) end(cause error) { c.endOver(cause, !disconnectOf(cause).quiet) }
+
+// endOver is end that knows whether the transport still takes a farewell.
+func (c *conn) endOver(cause error, alive bool) {
 	if !c.closing.CompareAndSwap(0, max(1, int64(c.transport.Age()))) {
 		return
 	}
 	d := disconnectOf(cause)
 	c.cancel(cause)
-	if d.quiet {
+	if !alive {
 		c.abandon()
 		c.transport.CloseNow()
 	} else {
@@ -109,9 +112,9 @@ func (c *conn) end(cause error) {
 
 // writeFailed ends a connection whose transport takes no more.
 func (c *conn) writeFailed(err error) {
+	c.endOver(failure(err), false)
 	c.abandon()
 	c.transport.CloseNow()
-	c.end(failure(err))
 }
 
 // teardown runs OnDisconnected, once OnConnected is over, and takes the

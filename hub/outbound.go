@@ -14,8 +14,10 @@ const (
 	// keepOutbound is the longest queue whose slice an idle connection keeps.
 	keepOutbound = 16
 
-	// writeBatch is how many messages one write takes at most.
-	writeBatch = 256
+	// writeBatch and writeBatchBytes are how many messages and bytes one
+	// write takes at most; a single larger message is a batch of its own.
+	writeBatch      = 256
+	writeBatchBytes = 64 << 10
 
 	// replyShare of the limits may be full before a connection's own replies
 	// wait, so that a client that does not read its answers is slowed down
@@ -58,9 +60,18 @@ func (o *outbound) push(m *transport.Message) {
 	o.bytes += m.Size()
 }
 
-// take moves up to a batch of messages into batch; o.mu is held.
+// take moves up to a batch of messages into batch; o.mu is held. The time for
+// a write is counted for each batch, so a batch is no more than a slow but
+// steady client can take in that time.
 func (o *outbound) take(batch []*transport.Message) []*transport.Message {
-	n := min(o.length(), cap(batch))
+	n, size := 0, 0
+	for n < min(o.length(), cap(batch)) {
+		size += o.queue[o.head+n].Size()
+		if n > 0 && size > writeBatchBytes {
+			break
+		}
+		n++
+	}
 	batch = append(batch[:0], o.queue[o.head:o.head+n]...)
 	clear(o.queue[o.head : o.head+n])
 	o.head += n
