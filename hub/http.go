@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/transport"
@@ -11,8 +12,10 @@ import (
 // Register mounts the hub at a path of the mux, such as "/chat", together with
 // its negotiate. Until Run, and after Shutdown, requests get 503.
 func (h *Hub) Register(mux *http.ServeMux, path string) {
+	path = strings.TrimSuffix(path, "/")
 	mux.Handle(path, h)
-	mux.Handle(path+"/", h)
+	mux.Handle(path+"/{$}", h)
+	mux.Handle(path+"/negotiate", h)
 }
 
 // ServeHTTP serves the hub's own path and the one for negotiate below it.

@@ -125,9 +125,13 @@ func (s *socket) next() error {
 // the protocol is told so where the library has not done it.
 func (s *socket) readFailed(err error) error {
 	w := &s.wire
+	broken := w.broken.Load()
 	switch {
 	case websocket.CloseStatus(err) != -1:
 		return io.EOF
+	case broken != nil && (errors.Is(err, net.ErrClosed) || errors.Is(w.failed, net.ErrClosed)):
+		// Both sides tell of the same end, whoever is heard first.
+		return fmt.Errorf("transport: receive: the connection was dropped: %w", *broken)
 	case errors.Is(w.failed, io.EOF): // the end of the stream, but no close frame
 		return fmt.Errorf("transport: receive: %w", io.ErrUnexpectedEOF)
 	case w.failed != nil:

@@ -41,6 +41,8 @@ type wire struct {
 	shut atomic.Bool            // a close frame has gone out or is about to
 	pong atomic.Pointer[[]byte] // frame of a pong that came in the way of a message
 
+	broken atomic.Pointer[error] // the write error that dropped the connection
+
 	// mu is the turn to write, and the one lock that is held across a write:
 	// nobody else ever waits for it.
 	mu       sync.Mutex
@@ -215,6 +217,7 @@ func (w *wire) write(frames []byte, deadline time.Time) error {
 		_, err = w.Conn.Write(frames)
 	}
 	if err != nil {
+		w.broken.CompareAndSwap(nil, &err)
 		w.drop()
 	}
 	return err
