@@ -12,8 +12,9 @@ import (
 // Register mounts the hub at a path of the mux, such as "/chat", together with
 // its negotiate. Until Run, and after Shutdown, requests get 503.
 func (h *Hub) Register(mux *http.ServeMux, path string) {
-	path = strings.TrimSuffix(path, "/")
-	mux.Handle(path, h)
+	if path = strings.TrimSuffix(path, "/"); path != "" {
+		mux.Handle(path, h)
+	}
 	mux.Handle(path+"/{$}", h)
 	mux.Handle(path+"/negotiate", h)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,10 +44,11 @@ type Hub struct {
 	scratch     sync.Pool // *[]byte
 
 	// guarded by mu
-	mu      sync.Mutex
-	state   state
-	serving sync.WaitGroup
-	ready   chan struct{} // closed once the standing channels are live
+	mu          sync.Mutex
+	state       state
+	handshaking map[transport.Conn]struct{} // not yet connections
+	serving     sync.WaitGroup
+	ready       chan struct{} // closed once the standing channels are live
 }
 
 // A state is where a hub stands in its life; it only grows.
@@ -73,6 +76,8 @@ func New(opts Options) (*Hub, error) {
 		registry: newRegistry(),
 		methods:  make(map[string]*Method),
 		ready:    make(chan struct{}),
+
+		handshaking: make(map[transport.Conn]struct{}),
 	}
 	h.opts.Logger = opts.Logger.With(slog.String("hub", opts.Name))
 	h.invocations.New = func() any { return &invocation{} }
@@ -193,13 +198,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	own.Go(func() { h.keepAlive(ctx) })
 	<-ctx.Done()
 
-	h.mu.Lock()
-	h.state = stopped
-	h.mu.Unlock()
-	h.endpoint.Refuse(refusedStopped())
-	for _, c := range h.registry.close() {
-		c.end(ErrShutdown)
-	}
+	h.refuse(stopped)
 	h.dropAfter(farewell)
 	h.serving.Wait()
 	own.Wait()
@@ -219,15 +218,7 @@ const farewell = 250 * time.Millisecond
 // left then is dropped, and ctx's error returned. Run goes on until its own
 // context ends.
 func (h *Hub) Shutdown(ctx context.Context) error {
-	h.mu.Lock()
-	if h.state == running {
-		h.state = draining
-	}
-	h.mu.Unlock()
-	h.endpoint.Refuse(refusedStopped())
-	for _, c := range h.registry.close() {
-		c.end(ErrShutdown)
-	}
+	h.refuse(draining)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -240,6 +231,22 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		h.dropAll()
 		<-gone
 		return context.Cause(ctx)
+	}
+}
+
+// refuse takes no further connections and ends those there are. A client in
+// its handshake has nothing to be told: it is dropped.
+func (h *Hub) refuse(next state) {
+	h.mu.Lock()
+	h.state = max(h.state, next)
+	early := slices.Collect(maps.Keys(h.handshaking))
+	h.mu.Unlock()
+	h.endpoint.Refuse(refusedStopped())
+	for _, t := range early {
+		t.CloseNow()
+	}
+	for _, c := range h.registry.close() {
+		c.end(ErrShutdown)
 	}
 }
 

@@ -23,10 +23,14 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 		return
 	}
 	h.serving.Add(1)
+	h.handshaking[t] = struct{}{}
 	h.mu.Unlock()
 	defer h.serving.Done()
 
 	index, rest, err := h.handshake(t)
+	h.mu.Lock()
+	delete(h.handshaking, t)
+	h.mu.Unlock()
 	if err != nil {
 		h.stats.countEnd(ErrHandshake)
 		h.opts.Logger.Debug("handshake failed", slog.String("conn", t.ID()), slog.Any("err", err))
@@ -70,7 +74,7 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 	expired := make(chan struct{})
 	timer := time.AfterFunc(timeout, func() {
 		defer close(expired)
-		h.refuse(t, handshakeCanceled)
+		h.sayNo(t, handshakeCanceled)
 		t.CloseNow()
 	})
 	defer func() {
@@ -139,9 +143,9 @@ func (h *Hub) accept(t transport.Conn, request protocol.HandshakeRequest) (index
 	return index, ""
 }
 
-// refuse answers a handshake with an error, always as text, and ends the
+// sayNo answers a handshake with an error, always as text, and ends the
 // transport politely.
-func (h *Hub) refuse(t transport.Conn, text string) {
+func (h *Hub) sayNo(t transport.Conn, text string) {
 	deadline := time.Now().Add(h.opts.CloseTimeout)
 	m := transport.NewMessage(protocol.AppendHandshakeResponse(nil, text), false)
 	if t.Send([]*transport.Message{m}, deadline) == nil {
@@ -149,9 +153,9 @@ func (h *Hub) refuse(t transport.Conn, text string) {
 	}
 }
 
-// turnAway refuses and waits, within bounds, for the peer to have read it.
+// turnAway says no and waits, within bounds, for the peer to have read it.
 func (h *Hub) turnAway(t transport.Conn, text string) {
-	h.refuse(t, text)
+	h.sayNo(t, text)
 	timer := time.AfterFunc(h.opts.CloseTimeout, t.CloseNow)
 	defer timer.Stop()
 	for {

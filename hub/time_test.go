@@ -321,3 +321,19 @@ func TestACloseThatIsNotAnsweredIsBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestShutdownDoesNotWaitForHandshakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, hub.Options{})
+		c := hubtest.Connect(t, h, hubtest.Options{NoHandshake: true})
+		synctest.Wait()
+		began := time.Now()
+		if err := h.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-c.Over()
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
