@@ -174,7 +174,7 @@ func (h *Hub) logCallError(k *call, err error) {
 	var bind *bindError
 	var no *refusal
 	level := slog.LevelWarn
-	if errors.As(err, &forClient) || errors.As(err, &bind) || errors.As(err, &no) || errors.Is(err, errNotStreaming) || errors.Is(err, context.Canceled) {
+	if errors.As(err, &forClient) || errors.As(err, &bind) || errors.As(err, &no) || errors.Is(err, errNotStreaming) || errors.Is(err, context.Canceled) || k.caller.c.ctx.Err() != nil {
 		level = slog.LevelDebug
 	}
 	h.opts.Logger.Log(context.Background(), level, "call failed", slog.String("target", k.target), slog.String("conn", k.caller.ConnectionID()), slog.Any("err", err))

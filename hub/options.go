@@ -38,9 +38,11 @@ type Backplane interface {
 	// queue. The payload must not be changed afterwards.
 	Publish(ctx context.Context, channel string, payload []byte) error
 
-	// Subscribe returns once the subscription is confirmed. When it returns
-	// an error the registration stays, and takes effect when the link is
-	// back. deliver must not block.
+	// Subscribe returns once the subscription is confirmed. It waits for ctx,
+	// and by itself no longer than some seconds. When it returns an error the
+	// registration stays, and takes effect when the link is back; an error
+	// with a method Unavailable() bool that returns true says that the link is
+	// known to be away. deliver must not block.
 	Subscribe(ctx context.Context, deliver func(channel string, payload []byte), channels ...string) error
 
 	// Unsubscribe gives registrations back, without waiting for the link.

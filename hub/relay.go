@@ -94,9 +94,7 @@ func (r *relay) subscribe(ctx context.Context, channels ...string) error {
 	if r == nil {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, DefaultBackplaneTimeout)
-	defer cancel()
-	err := r.bp.Subscribe(bounded, r.deliver, channels...)
+	err := r.bp.Subscribe(ctx, r.deliver, channels...)
 	if err == nil {
 		return nil
 	}
@@ -136,9 +134,7 @@ func (r *relay) unsubscribe(channels ...string) {
 	if r == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), DefaultBackplaneTimeout)
-	defer cancel()
-	if err := r.bp.Unsubscribe(ctx, channels...); err != nil {
+	if err := r.bp.Unsubscribe(context.Background(), channels...); err != nil {
 		r.hub.opts.Logger.Warn("unsubscribe", slog.Any("err", err))
 	}
 }
