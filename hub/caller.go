@@ -29,6 +29,10 @@ func (c *Caller) Protocol() string { return c.c.protocol.Name() }
 // RemoteAddr is the peer's address as the HTTP server saw it.
 func (c *Caller) RemoteAddr() string { return c.c.transport.RemoteAddr() }
 
+// Pinged reports whether the client has ever pinged. One that has not is not
+// timed out for its silence, only when its transport is found dead.
+func (c *Caller) Pinged() bool { return c.c.pinged.Load() }
+
 // Context ends with the connection; context.Cause then tells why.
 func (c *Caller) Context() context.Context { return c.c.ctx }
 

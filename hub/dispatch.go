@@ -202,7 +202,9 @@ func (c *conn) call(in *invocation) (writer bool) {
 		defer in.ctx.cancel()
 	}
 	m := c.hub.method(in.message.Target)
+	c.hub.stats.invocations.Add(1)
 	if m == nil {
+		c.hub.stats.failed.Add(1)
 		return c.fail(in, unknownMethod(k.target))
 	}
 	k.method, k.target = m, m.target
@@ -217,7 +219,6 @@ func (c *conn) call(in *invocation) (writer bool) {
 	case k.reply != nil:
 		writer = c.reply(k.reply)
 	}
-	c.hub.stats.invocations.Add(1)
 	if c.hub.behind.Load() {
 		c.hub.behind.Store(false)
 		runtime.Gosched()

@@ -184,7 +184,7 @@ func (c *conn) read(rest []byte) error {
 	var r records
 	defer r.release(c.hub)
 	if err := c.feed(&r, rest); err != nil {
-		return err
+		c.end(failure(err))
 	}
 	for {
 		piece, err := c.transport.Receive()

@@ -2,8 +2,10 @@ package server
 
 import (
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/switchboard-hub/switchboard/hub"
@@ -47,9 +49,10 @@ func loopbackHostsOnly(next http.Handler) http.Handler {
 // whoever it says it is, allowed everything.
 func identify(r *http.Request) (*hub.Identity, error) {
 	id := &hub.Identity{Permissions: everything()}
-	for key, values := range r.URL.Query() {
-		if strings.EqualFold(key, "user_id") && len(values) > 0 {
-			id.UserID = values[0]
+	query := r.URL.Query()
+	for _, key := range slices.Sorted(maps.Keys(query)) { // of several spellings always the same one
+		if strings.EqualFold(key, "user_id") {
+			id.UserID = query[key][0]
 		}
 	}
 	return id, nil
