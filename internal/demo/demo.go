@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -148,23 +147,7 @@ func (d *Demo) Drain(ctx context.Context) error {
 }
 
 func (d *Demo) balance(ctx context.Context) error {
-	srv := &http.Server{
-		Handler:           NewBalancer(d.opts.Logger, d.Instances()...),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		srv.Close()
-	})
-	err := srv.Serve(d.listener)
-	if !stop() {
-		<-closed
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	return server.Serve(ctx, d.listener, NewBalancer(d.opts.Logger, d.Instances()...), d.opts.Logger)
 }
 
 // publish makes something happen on one instance, for clients of both.

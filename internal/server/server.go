@@ -156,16 +156,23 @@ func (s *Server) Run(ctx context.Context) error {
 
 // serveHTTP answers requests until ctx ends.
 func (s *Server) serveHTTP(ctx context.Context) error {
+	return Serve(ctx, s.listener, s.handler, s.cfg.Logger)
+}
+
+// Serve answers HTTP requests on l, with the limits that every listener of ours
+// has, until ctx ends; then it closes l and all connections that have not been
+// taken over.
+func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
 		srv.Close()
 	})
-	err := srv.Serve(s.listener)
+	err := srv.Serve(l)
 	if !stop() {
 		<-closed
 	}
