@@ -51,7 +51,7 @@ type conn struct {
 	// guarded by groupMu
 	groupMu sync.Mutex
 	gone    bool // takes no further group
-	groups  map[string]*set
+	groups  map[string]*membership
 
 	// guarded by itemsMu
 	itemsMu sync.Mutex
@@ -133,52 +133,92 @@ func (c *conn) teardown(cause error) {
 	c.hub.stats.countEnd(disconnectOf(cause))
 }
 
+// A membership is a connection's place in one group. Each join subscribes once;
+// one of these counts stays with the membership, and whoever ends it gives that
+// one back. Its fields are guarded by the connection's groupMu.
+type membership struct {
+	set     *set
+	joining int  // calls of join under way
+	held    bool // it has its count
+}
+
 // join makes the connection a member of a group and waits until messages from
 // other instances reach it.
 func (c *conn) join(ctx context.Context, name string) error {
-	if err := validName("group", name); err != nil {
+	m, err := c.enter(name)
+	if err != nil {
 		return err
+	}
+	return c.settle(ctx, name, m)
+}
+
+// enter is the part of join that does not wait. settle must follow.
+func (c *conn) enter(name string) (*membership, error) {
+	if err := validName("group", name); err != nil {
+		return nil, err
 	}
 	c.groupMu.Lock()
+	defer c.groupMu.Unlock()
 	if c.gone {
-		c.groupMu.Unlock()
-		return ErrConnectionNotFound
+		return nil, ErrConnectionNotFound
 	}
-	if _, member := c.groups[name]; member {
-		c.groupMu.Unlock()
-		return c.hub.relay.confirm(ctx, c.hub.names.Group(name))
+	m := c.groups[name]
+	if m == nil {
+		if len(c.groups) >= c.hub.opts.MaximumGroupsPerConnection {
+			return nil, ErrTooManyGroups
+		}
+		m = &membership{set: c.hub.registry.holdGroup(name)}
+		if c.groups == nil {
+			c.groups = make(map[string]*membership)
+		}
+		c.groups[name] = m
+		m.set.add(c)
 	}
-	if len(c.groups) >= c.hub.opts.MaximumGroupsPerConnection {
-		c.groupMu.Unlock()
-		return ErrTooManyGroups
-	}
-	s := c.hub.registry.holdGroup(name)
-	if c.groups == nil {
-		c.groups = make(map[string]*set)
-	}
-	c.groups[name] = s
-	s.add(c)
-	c.groupMu.Unlock()
+	m.joining++
+	return m, nil
+}
 
-	if err := c.hub.relay.subscribe(ctx, c.hub.names.Group(name)); err != nil {
-		c.leave(name)
-		return err
+// settle subscribes and gives the count to the membership, or back if that has
+// one or is over. The last join to fail ends a membership that nobody settled.
+func (c *conn) settle(ctx context.Context, name string, m *membership) error {
+	err := c.hub.relay.subscribe(ctx, c.hub.names.Group(name))
+	c.groupMu.Lock()
+	m.joining--
+	current := c.groups[name] == m
+	keep := current && err == nil && !m.held
+	switch {
+	case keep:
+		m.held = true
+	case current && err != nil && !m.held && m.joining == 0:
+		c.drop(name, m)
+	case c.gone && err == nil:
+		err = ErrConnectionNotFound
 	}
-	return nil
+	c.groupMu.Unlock()
+	if !keep {
+		c.hub.relay.unsubscribe(c.hub.names.Group(name))
+	}
+	return err
+}
+
+// drop ends a membership; groupMu is held.
+func (c *conn) drop(name string, m *membership) {
+	delete(c.groups, name)
+	m.set.remove(c)
+	c.hub.registry.dropGroup(name, m.set)
 }
 
 // leave undoes join; when it returns, nothing that is sent to the group
 // reaches the connection.
 func (c *conn) leave(name string) {
 	c.groupMu.Lock()
-	s, member := c.groups[name]
-	if member {
-		delete(c.groups, name)
-		s.remove(c)
-		c.hub.registry.dropGroup(name, s)
+	m := c.groups[name]
+	if m != nil {
+		c.drop(name, m)
 	}
+	held := m != nil && m.held
 	c.groupMu.Unlock()
-	if member {
+	if held {
 		c.hub.relay.unsubscribe(c.hub.names.Group(name))
 	}
 }
@@ -188,20 +228,15 @@ func (c *conn) leave(name string) {
 func (c *conn) leaveAll() {
 	c.groupMu.Lock()
 	c.gone = true
-	groups := c.groups
+	channels := c.ownChannels(make([]string, 0, len(c.groups)+2))
+	for name, m := range c.groups {
+		if m.held {
+			channels = append(channels, c.hub.names.Group(name))
+		}
+		c.drop(name, m)
+	}
 	c.groups = nil
-	for name, s := range groups {
-		s.remove(c)
-		c.hub.registry.dropGroup(name, s)
-	}
 	c.groupMu.Unlock()
-	if c.hub.relay == nil {
-		return
-	}
-	channels := c.ownChannels(make([]string, 0, len(groups)+2))
-	for name := range groups {
-		channels = append(channels, c.hub.names.Group(name))
-	}
 	c.hub.relay.unsubscribe(channels...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/protocol"
 )
@@ -29,6 +30,7 @@ type calls struct {
 	mu        sync.Mutex
 	queue     []*invocation
 	active    []*invocation
+	bytes     int // of the queue
 	invokers  int
 	closed    bool
 	connected chan struct{} // closed when OnConnected is over; nil from then on
@@ -49,7 +51,13 @@ func (c *conn) connect() {
 	q.accepted = err == nil
 	close(q.connected)
 	q.connected = nil
+	more := max(0, min(len(q.queue), c.hub.opts.MaximumParallelInvocationsPerClient)-1)
+	q.invokers += more
+	c.running.Add(more)
 	q.mu.Unlock()
+	for range more {
+		go c.invoke()
+	}
 	c.invokeQueued()
 }
 
@@ -73,19 +81,10 @@ func (c *conn) dispatch(in *invocation) {
 	if len(in.message.InvocationID) > 0 {
 		in.ctx = &callContext{Context: c.ctx}
 	}
+	size := in.size()
 	q.mu.Lock()
-	for len(q.queue) >= c.hub.opts.InvocationQueue && !q.closed {
-		room := make(chan struct{})
-		q.room = room
-		q.mu.Unlock()
-		c.blocked.Store(true)
-		select {
-		case <-room:
-		case <-c.ctx.Done():
-		}
-		c.touch()
-		c.blocked.Store(false)
-		q.mu.Lock()
+	for !q.closed && (len(q.queue) >= c.hub.opts.InvocationQueue || len(q.queue) > 0 && q.bytes+size > maxQueuedCallBytes) {
+		c.awaitCalls(nil)
 	}
 	if q.closed {
 		q.mu.Unlock()
@@ -93,7 +92,8 @@ func (c *conn) dispatch(in *invocation) {
 		return
 	}
 	q.queue = append(q.queue, in)
-	start := q.invokers < c.hub.opts.MaximumParallelInvocationsPerClient
+	q.bytes += size
+	start := q.connected == nil && q.invokers < c.hub.opts.MaximumParallelInvocationsPerClient
 	if start {
 		q.invokers++
 		c.running.Add(1)
@@ -103,6 +103,44 @@ func (c *conn) dispatch(in *invocation) {
 		go c.invoke()
 	}
 }
+
+// awaitCalls waits for the next step of the invokers, or until expired; calls.mu
+// is held, and given up meanwhile. The client's timeout clock stands still.
+func (c *conn) awaitCalls(expired <-chan time.Time) {
+	room := make(chan struct{})
+	c.calls.room = room
+	c.calls.mu.Unlock()
+	c.blocked.Store(true)
+	select {
+	case <-room:
+	case <-expired:
+	case <-c.ctx.Done():
+	}
+	c.touch()
+	c.blocked.Store(false)
+	c.calls.mu.Lock()
+}
+
+// finishCalls gives the calls that the client sent before its polite end the
+// time of a close to be run.
+func (c *conn) finishCalls() {
+	expired := time.NewTimer(c.hub.opts.CloseTimeout)
+	defer expired.Stop()
+	q := &c.calls
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	until := time.Now().Add(c.hub.opts.CloseTimeout)
+	for q.invokers > 0 && !q.closed && c.ctx.Err() == nil && time.Now().Before(until) {
+		c.awaitCalls(expired.C)
+	}
+}
+
+// maxQueuedCallBytes bounds what one client's queued calls hold, in bytes; a
+// single larger one waits alone.
+const maxQueuedCallBytes = 512 << 10
+
+// size is about what a queued call holds, in bytes.
+func (in *invocation) size() int { return cap(in.record) + 24*cap(in.message.Arguments) }
 
 // invokeQueued is an invoker: it runs queued calls until none is left. An
 // invoker whose last answer found the outbound queue idle goes on as the
@@ -117,15 +155,20 @@ func (c *conn) invokeQueued() {
 		if done != nil {
 			q.forget(done)
 		}
-		if len(q.queue) == 0 || q.closed {
+		if len(q.queue) == 0 || q.closed || c.closing.Load() != 0 { // teardown drops what is left
 			q.invokers--
 			if q.invokers == 0 {
 				q.queue, q.active = nil, nil
+				if q.room != nil {
+					close(q.room)
+					q.room = nil
+				}
 			}
 			q.mu.Unlock()
 			break
 		}
 		in := q.queue[0]
+		q.bytes -= in.size()
 		n := copy(q.queue, q.queue[1:])
 		q.queue[n] = nil
 		q.queue = q.queue[:n]
@@ -189,7 +232,7 @@ func (q *calls) close(c *conn) {
 		c.hub.recycle(in)
 		q.queue[i] = nil
 	}
-	q.queue = nil
+	q.queue, q.bytes = nil, 0
 }
 
 // call runs one invocation and answers it. It reports whether the caller has

@@ -45,7 +45,8 @@ var (
 	ErrUnavailable = errors.New("hub: backplane unavailable")
 
 	// ErrNoAnswer: the instance that owns the connection did not
-	// acknowledge a group change in time. It may or may not have made it.
+	// acknowledge a group change in time. It may have made it, or refused it:
+	// the wire between instances has no word for a refusal.
 	ErrNoAnswer = errors.New("hub: the connection's instance did not answer")
 
 	// ErrTooManyGroups: the connection is in MaximumGroupsPerConnection

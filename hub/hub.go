@@ -48,7 +48,8 @@ type Hub struct {
 	state       state
 	handshaking map[transport.Conn]struct{} // not yet connections
 	serving     sync.WaitGroup
-	ready       chan struct{} // closed once the standing channels are live
+	waiting     sync.WaitGroup // for serving, on behalf of Shutdown
+	ready       chan struct{}  // closed once the standing channels are live
 }
 
 // A state is where a hub stands in its life; it only grows.
@@ -190,8 +191,8 @@ func (h *Hub) Run(ctx context.Context) error {
 		return fmt.Errorf("hub: Run was called before: %w", ErrNotRunning)
 	}
 	h.state = running
+	h.endpoint.Refuse(nil) // under mu, so that a Shutdown comes after it
 	h.mu.Unlock()
-	h.endpoint.Refuse(nil)
 
 	var own sync.WaitGroup
 	own.Go(func() { h.listen(ctx) })
@@ -201,6 +202,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.refuse(stopped)
 	h.dropAfter(farewell)
 	h.serving.Wait()
+	h.waiting.Wait()
 	own.Wait()
 	h.relay.stop()
 	if err := h.endpoint.Wait(context.Background()); err != nil {
@@ -215,21 +217,20 @@ const farewell = 250 * time.Millisecond
 
 // Shutdown refuses new connections, tells the clients of the others that they
 // may reconnect elsewhere, and waits until all have gone or ctx ends; what is
-// left then is dropped, and ctx's error returned. Run goes on until its own
-// context ends.
+// left then is dropped, and ctx's error returned, without waiting for methods
+// that do not stop. Run goes on until its own context ends.
 func (h *Hub) Shutdown(ctx context.Context) error {
 	h.refuse(draining)
 	gone := make(chan struct{})
-	go func() {
+	h.waiting.Go(func() {
 		defer close(gone)
 		h.serving.Wait()
-	}()
+	})
 	select {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
 		h.dropAll()
-		<-gone
 		return context.Cause(ctx)
 	}
 }
@@ -295,8 +296,8 @@ func (h *Hub) method(target []byte) *Method {
 
 func (h *Hub) recycle(in *invocation) {
 	in.ctx = nil
-	if cap(in.record) > replyKeep {
-		in.record = nil
+	if in.size() > replyKeep {
+		in.record, in.message = nil, protocol.Message{}
 	}
 	h.invocations.Put(in)
 }

@@ -42,11 +42,13 @@ func (h *Hub) check(c *conn) {
 		}
 		return
 	}
+	blocked := c.blocked.Load() // before lastRecord: the reader sets them the other way round
 	silent := age - time.Duration(c.lastRecord.Load())
 	switch {
+	case blocked: // nothing is read, not even the answer to a probe
 	case !c.pinged.Load():
 		h.probe(c, age)
-	case silent > h.opts.ClientTimeoutInterval && !c.blocked.Load():
+	case silent > h.opts.ClientTimeoutInterval:
 		c.end(ErrClientTimeout)
 		return
 	}
@@ -62,7 +64,7 @@ func (h *Hub) probe(c *conn, age time.Duration) {
 	if c.transport.Kind() != transport.WebSockets {
 		return
 	}
-	quiet := age - c.transport.LastReceived()
+	quiet := age - max(c.transport.LastReceived(), time.Duration(c.lastRecord.Load()))
 	switch {
 	case quiet > h.opts.ClientTimeoutInterval:
 		c.end(ErrPeerGone)

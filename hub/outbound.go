@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -209,7 +210,9 @@ func (c *conn) writeQueue() {
 			o.drained = nil
 		}
 		o.mu.Unlock()
-		if err != nil {
+		if errors.Is(err, transport.ErrClosing) {
+			c.abandon() // the reader knows why
+		} else if err != nil {
 			c.writeFailed(err)
 		} else {
 			c.hub.stats.sent.Add(uint64(len(messages)))

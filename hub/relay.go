@@ -108,16 +108,6 @@ func (r *relay) subscribe(ctx context.Context, channels ...string) error {
 	return fmt.Errorf("hub: subscribe: %w: %w", ErrUnavailable, err)
 }
 
-// confirm waits until a channel that is registered already is live.
-func (r *relay) confirm(ctx context.Context, channel string) error {
-	if r == nil {
-		return nil
-	}
-	err := r.subscribe(ctx, channel)
-	r.unsubscribe(channel)
-	return err
-}
-
 // subscribeOwn makes a new connection reachable from other instances. A
 // backplane in trouble does not keep it out: registered it is in any case.
 func (r *relay) subscribeOwn(c *conn) {

@@ -28,24 +28,29 @@ func (r *relay) groupCommand(payload []byte) error {
 		r.hub.stats.refusedCommands.Add(1)
 		return nil
 	}
+	// In the order of the channel: only the wait for Redis is left to the side.
+	var m *membership
+	if cmd.Action == dialect.Add {
+		m, err = c.enter(cmd.Group)
+	} else {
+		c.leave(cmd.Group)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
-		return nil
+		return nil // and the connection is at its end, too
 	}
 	r.work.Go(func() {
 		defer func() { <-r.slots }()
 		ctx, cancel := context.WithTimeout(c.ctx, r.hub.opts.AckTimeout)
 		defer cancel()
-		switch cmd.Action {
-		case dialect.Add:
-			// A connection that ends meanwhile is in no group, which is acknowledged.
-			if err := c.join(ctx, cmd.Group); err != nil && c.ctx.Err() == nil {
-				r.hub.opts.Logger.Warn("group change for another instance", slog.String("conn", c.id), slog.Any("err", err))
-				return
-			}
-		case dialect.Remove:
-			c.leave(cmd.Group)
+		if m != nil {
+			err = c.settle(ctx, cmd.Group, m)
+		}
+		// A connection that ends meanwhile is in no group, which is acknowledged.
+		if err != nil && c.ctx.Err() == nil {
+			r.hub.opts.Logger.Warn("group change for another instance", slog.String("conn", c.id), slog.Any("err", err))
+			return
 		}
 		ack := dialect.AppendAck(nil, cmd.ID)
 		ackCtx, cancelAck := context.WithTimeout(context.WithoutCancel(ctx), DefaultBackplaneTimeout)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/protocol"
@@ -45,11 +46,13 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 	writer := c.hello()
 	// From here on others may find the connection, and end it.
 	registered := h.registry.add(c)
+	if !registered {
+		c.registered = false // before the writer, which may end the connection
+	}
 	if writer { // a client that has read the answer is known to everybody here
 		go c.write()
 	}
 	if !registered {
-		c.registered = false
 		c.end(ErrShutdown)
 		c.running.Done() // no connect step
 		c.running.Wait()
@@ -77,11 +80,19 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 		h.sayNo(t, handshakeCanceled)
 		t.CloseNow()
 	})
-	defer func() {
-		if !timer.Stop() {
-			<-expired
+	inTime := sync.OnceValue(func() bool {
+		if timer.Stop() {
+			return true
 		}
-	}()
+		<-expired
+		return false
+	})
+	defer inTime()
+	refuse := func(text string) { // unless the timer has
+		if inTime() {
+			h.turnAway(t, text)
+		}
+	}
 	var buf []byte
 	for {
 		piece, err := t.Receive()
@@ -97,7 +108,7 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 			} else if h.opts.EnableDetailedErrors {
 				text += " InvalidDataException: " + errorDetail(err)
 			}
-			h.turnAway(t, text)
+			refuse(text)
 			return 0, nil, err
 		}
 		if size == 0 {
@@ -105,7 +116,7 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 		}
 		index, text := h.accept(t, request)
 		if text != "" {
-			h.turnAway(t, text)
+			refuse(text)
 			return 0, nil, errors.New(text)
 		}
 		return index, buf[size:], nil
@@ -192,6 +203,9 @@ func (c *conn) read(rest []byte) error {
 			if err == io.EOF && len(r.partial) > 0 {
 				return &protocol.Error{Reason: protocol.ReasonFraming, Detail: "Connection terminated while reading a message."}
 			}
+			if err == io.EOF && c.closing.Load() == 0 {
+				c.finishCalls()
+			}
 			return err
 		}
 		if c.closing.Load() != 0 {
@@ -276,6 +290,7 @@ func (c *conn) record(r *records, body []byte) error {
 	case protocol.Ping:
 		c.pinged.Store(true)
 	case protocol.Close:
+		c.finishCalls()
 		c.end(ErrClosedByClient)
 	case protocol.Completion, protocol.StreamItem:
 		// Nobody here asked, or no longer waits.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -110,5 +111,13 @@ func runUntilSignal(run func(context.Context) error, drain func(context.Context)
 		return err
 	}
 	stop()
-	return <-done
+	hurry := time.NewTimer(stopTimeout)
+	defer hurry.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-signals:
+	case <-hurry.C:
+	}
+	return errors.New("stopped although a method had not ended")
 }

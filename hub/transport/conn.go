@@ -49,8 +49,8 @@ type Conn interface {
 
 	// Send writes whole messages, in order, as few times as it can, and
 	// returns when the operating system (for long polling: the poll) has
-	// taken them or the deadline has passed. After an error the connection
-	// is of no more use.
+	// taken them or the deadline has passed. Behind a close frame it returns
+	// ErrClosing. After an error the connection is of no more use.
 	Send(batch []*Message, deadline time.Time) error
 
 	// SendClose tells the peer that nothing follows (a WebSocket close frame

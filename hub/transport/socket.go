@@ -26,8 +26,8 @@ const (
 // statusProtocolError is the status for a peer that breaks RFC 6455.
 const statusProtocolError = 1002
 
-// errClosing is what Send returns after a close frame.
-var errClosing = errors.New("transport: close frame has been sent")
+// ErrClosing is what Send returns after a close frame.
+var ErrClosing = errors.New("transport: close frame has been sent")
 
 // A socket is a Conn on a WebSocket.
 type socket struct {
@@ -215,7 +215,7 @@ func (s *socket) writeBatch(batch []*Message, buf []byte, deadline time.Time) er
 // write writes whole frames. The caller holds the wire's mu.
 func (s *socket) write(frames []byte, deadline time.Time) error {
 	if s.wire.shut.Load() {
-		return errClosing
+		return ErrClosing
 	}
 	return s.wire.write(frames, deadline)
 }

@@ -499,7 +499,7 @@ func TestSendCloseStatus(t *testing.T) {
 			if err := c.SendClose(1001, deadline); err != nil {
 				t.Error(err)
 			}
-			if err := c.Send([]*Message{NewMessage([]byte("x"), false)}, deadline); !errors.Is(err, errClosing) {
+			if err := c.Send([]*Message{NewMessage([]byte("x"), false)}, deadline); !errors.Is(err, ErrClosing) {
 				t.Errorf("got %v from Send behind a close frame", err)
 			}
 			c.Receive()
@@ -630,7 +630,7 @@ func TestPongIsDropped(t *testing.T) {
 	if err := w.writeStatus(StatusNormal, time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Send([]*Message{NewProbe()}, time.Now().Add(patience)); !errors.Is(err, errClosing) {
+	if err := s.Send([]*Message{NewProbe()}, time.Now().Add(patience)); !errors.Is(err, ErrClosing) {
 		t.Errorf("got %v from Send behind a close frame", err)
 	}
 	if want := []byte{opFin | opClose, 2, 0x03, 0xe8}; !bytes.Equal(conn.out.Bytes(), want) {
