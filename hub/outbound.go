@@ -35,6 +35,7 @@ type outbound struct {
 	head    int // queue[:head] has been taken by the writer
 	bytes   int // queued and being written
 	writing bool
+	greeted bool          // the writer has the first message, the handshake answer
 	closed  bool          // takes nothing more
 	final   int           // status of the close that follows the queue; 0 none
 	drained chan struct{} // not nil while a reply waits for room
@@ -76,6 +77,7 @@ func (o *outbound) take(batch []*transport.Message) []*transport.Message {
 	batch = append(batch[:0], o.queue[o.head:o.head+n]...)
 	clear(o.queue[o.head : o.head+n])
 	o.head += n
+	o.greeted = true
 	if o.head == len(o.queue) {
 		o.queue, o.head = o.queue[:0], 0
 	}
@@ -232,7 +234,15 @@ func (c *conn) finish(last *transport.Message, status int, dropQueued bool) {
 	}
 	o.closed = true
 	if dropQueued {
+		var hello *transport.Message // nothing may come before it, not even the Close
+		if !o.greeted && o.length() > 0 {
+			hello = o.queue[o.head]
+			hello.Retain(1)
+		}
 		c.discard()
+		if hello != nil {
+			o.push(hello)
+		}
 	}
 	if last != nil {
 		last.Retain(1)
