@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/switchboard-hub/switchboard/backplane"
 	"github.com/switchboard-hub/switchboard/client"
 	"github.com/switchboard-hub/switchboard/hub"
 	"github.com/switchboard-hub/switchboard/hub/protocol"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	backplane.RouteLogs(nil) // Redis comes and goes in these tests
 	goleak.VerifyTestMain(m)
 }
 
@@ -69,10 +71,16 @@ func startInstance(t testing.TB, cfg server.Config) instance {
 		running.Wait()
 	})}
 	t.Cleanup(i.stop)
-	select {
-	case <-s.Hub(server.DefaultHubKey).Ready():
-	case <-time.After(10 * time.Second):
-		t.Fatal("instance is not ready")
+	if len(cfg.Hubs) == 0 {
+		cfg.Hubs = []server.HubPath{{Path: server.DefaultHubPath, Key: server.DefaultHubKey}}
+	}
+	late := time.After(10 * time.Second)
+	for _, h := range cfg.Hubs {
+		select {
+		case <-s.Hub(h.Key).Ready():
+		case <-late:
+			t.Fatal("instance is not ready")
+		}
 	}
 	return i
 }

@@ -3,18 +3,16 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/switchboard-hub/switchboard/backplane"
 	"github.com/switchboard-hub/switchboard/client"
 	"github.com/switchboard-hub/switchboard/hub"
 	"github.com/switchboard-hub/switchboard/hub/protocol"
@@ -27,44 +25,19 @@ const hostEnv = "SWITCHBOARD_TEST_HOST_REDIS"
 
 // hostMain is the test host. It serves until its standard input ends.
 func hostMain(redisURL string) error {
+	n, err := newNode(nodeConfig{redis: redisURL})
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-
-	bp, err := backplane.New(backplane.Options{URL: redisURL})
-	if err != nil {
-		return err
-	}
-	h, err := hub.New(hub.Options{Name: "Test.Host", Backplane: bp, Authenticate: func(r *http.Request) (*hub.Identity, error) {
-		return &hub.Identity{UserID: r.URL.Query().Get("user_id")}, nil
-	}})
-	if err != nil {
-		return err
-	}
-	handleEveryTarget(h)
-	failed := make(chan error, 2)
-	running.Go(func() { failed <- bp.Run(ctx) })
-	running.Go(func() { failed <- h.Run(ctx) })
-	<-h.Ready()
-
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	h.Register(mux, "/hub")
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	running.Go(func() {
-		if err := srv.Serve(l); err != http.ErrServerClosed {
-			failed <- err
-		}
-	})
-	defer srv.Close()
-	fmt.Printf("http://%s/hub\n", l.Addr())
+	ended := make(chan error, 1)
+	go func() { ended <- n.run(ctx) }()
+	<-n.Ready()
+	fmt.Println(n.url)
 	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	cancel()
+	return errors.Join(err, <-ended)
 }
 
 // handleEveryTarget registers a method for every way to name recipients; each
@@ -72,6 +45,7 @@ func hostMain(redisURL string) error {
 func handleEveryTarget(h *hub.Hub) {
 	type ctx = context.Context
 	h.Handle("Echo", hub.Func1(func(_ ctx, _ *hub.Caller, v protocol.Value) (protocol.Value, error) { return v, nil }))
+	h.Handle("ID", hub.Func0(func(_ ctx, from *hub.Caller) (string, error) { return from.ConnectionID(), nil }))
 	h.Handle("Join", hub.Action1(func(c ctx, from *hub.Caller, g string) error { return from.AddToGroup(c, g) }))
 	h.Handle("Leave", hub.Action1(func(c ctx, from *hub.Caller, g string) error { return from.RemoveFromGroup(c, g) }))
 	h.Handle("All", hub.Action1(func(c ctx, from *hub.Caller, v protocol.Value) error { return from.Clients().All().Send(c, "m", v) }))
@@ -132,7 +106,8 @@ func startHost(t testing.TB, rs *redistest.Server) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), hostEnv+"="+rs.URL())
+	// Under the race detector a process sleeps for a second at its end.
+	cmd.Env = append(os.Environ(), hostEnv+"="+rs.URL(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -192,6 +167,25 @@ func (l *listener) expect(t testing.TB, want ...string) {
 			t.Fatalf("nothing came, want %q", w)
 		}
 	}
+}
+
+// expectAll fails the test unless exactly these messages come, in any order.
+func (l *listener) expectAll(t testing.TB, want []string) {
+	t.Helper()
+	var got []string
+	for range want {
+		select {
+		case s := <-l.got:
+			got = append(got, s)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("received only %q, want %q", got, want)
+		}
+	}
+	slices.Sort(want)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("received %q, want %q", got, want)
+	}
+	l.nothing(t)
 }
 
 // nothing fails the test if anything has come. The barrier is a message to the
