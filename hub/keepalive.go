@@ -59,28 +59,35 @@ func (h *Hub) check(c *conn) {
 }
 
 // probe asks a client that has never pinged, and whose silence therefore
-// proves nothing, below the hub: every living WebSocket answers a ping.
+// proves nothing, below the hub: every living WebSocket answers a ping. While
+// something is being written to it nothing is asked and nothing concluded; a
+// write that takes too long ends the connection by itself.
 func (h *Hub) probe(c *conn, age time.Duration) {
-	if c.transport.Kind() != transport.WebSockets {
+	if c.transport.Kind() != transport.WebSockets || !c.idle() {
 		return
 	}
-	quiet := age - max(c.transport.LastReceived(), time.Duration(c.lastRecord.Load()))
-	switch {
-	case quiet > h.opts.ClientTimeoutInterval:
+	const half = 2 // of the time is for silence, half for the answer
+	alive := max(c.transport.LastReceived(), time.Duration(c.lastRecord.Load()))
+	switch asked := c.lastProbe > alive; {
+	case asked && age-c.lastProbe >= h.opts.ClientTimeoutInterval/half:
 		c.end(ErrPeerGone)
-	case quiet > h.opts.ClientTimeoutInterval/2 && age-c.lastProbe > h.opts.ClientTimeoutInterval/2:
+	case !asked && age-alive >= h.opts.ClientTimeoutInterval/half:
 		c.lastProbe = age
 		c.sendIdle(transport.NewProbe())
 	}
 }
 
+// idle reports whether nothing waits to be written.
+func (c *conn) idle() bool {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	return !c.out.closed && !c.out.writing
+}
+
 // sendIdle queues a message unless others wait already: those keep the
 // connection alive just as well.
 func (c *conn) sendIdle(m *transport.Message) {
-	c.out.mu.Lock()
-	idle := !c.out.closed && !c.out.writing
-	c.out.mu.Unlock()
-	if !idle {
+	if !c.idle() {
 		return
 	}
 	m.Retain(1)

@@ -337,3 +337,23 @@ func TestShutdownDoesNotWaitForHandshakes(t *testing.T) {
 		}
 	})
 }
+
+func TestASlowListenerThatNeverPingsStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, hub.Options{KeepAliveInterval: time.Hour})
+		c := hubtest.Connect(t, h, hubtest.Options{})
+		const messages = 120 // one read each second: four client timeouts
+		for i := range messages {
+			if err := h.Clients().All().Send(t.Context(), "m", i); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // a write for each, and more than the socket takes
+		}
+		for i := range messages {
+			time.Sleep(time.Second)
+			if got := c.Receive(); got.Args[0] != int64(i) {
+				t.Fatalf("received %v, want %d", got.Args, i)
+			}
+		}
+	})
+}
