@@ -8,7 +8,7 @@ import (
 )
 
 type demoCommand struct {
-	Listen   string `help:"Address of the balancer." default:"${listen}" placeholder:"HOST:PORT"`
+	Listen   string `help:"Address of the balancer. Default: ${default}." default:"${listen}" placeholder:"HOST:PORT"`
 	Redis    string `help:"Redis for the two instances to share. None: in memory." placeholder:"URL"`
 	logFlags `embed:""`
 }
@@ -21,12 +21,10 @@ func (c *demoCommand) Run(std streams) error {
 	if err != nil {
 		return err
 	}
-	return runUntilSignal(d.Run, d.Drain, func() {
-		base := "http://" + visible(d.Addr())
-		fmt.Fprintf(std.out, "\n  Open  %s/\n\n", base)
-		fmt.Fprintf(std.out, "dashboard  %s/\nhub        %s/hub\n", base, base)
-		for i, addr := range d.Instances() {
-			fmt.Fprintf(std.out, "instance   http://%s/  (demo-%c)\n", addr, 'a'+i)
-		}
-	})
+	base := "http://" + visible(d.Addr())
+	fmt.Fprintf(std.out, "\n  Open  %s/\n\nhub        %s/hub\n", base, base)
+	for i, addr := range d.Instances() {
+		fmt.Fprintf(std.out, "instance   http://%s/  (demo-%c)\n", addr, 'a'+i)
+	}
+	return runUntilSignal(d.Run, d.Drain)
 }

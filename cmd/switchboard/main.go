@@ -24,9 +24,11 @@ const (
 type cli struct {
 	Config string `help:"YAML file with values for flags that are neither given nor in the environment." type:"path" placeholder:"FILE"`
 
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`
+
 	Serve   serveCommand   `cmd:"" help:"Run one instance."`
 	Demo    demoCommand    `cmd:"" help:"Run two instances behind a balancer, with something to watch. Needs nothing else."`
-	Send    sendCommand    `cmd:"" help:"Call a client method of a group, a user or everybody."`
+	Send    sendCommand    `cmd:"" help:"Call a client method of exactly one of --group, --user and --all."`
 	Tail    tailCommand    `cmd:"" help:"Print what a group receives, one JSON line per message."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
@@ -50,7 +52,7 @@ func run(args []string, std streams) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintln(std.err, "switchboard:", err)
+		fmt.Fprintln(std.err, "switchboard:", err, "(switchboard --help shows all)")
 		return exitUsage
 	}
 	if err := ctx.Run(std); err != nil {
@@ -74,7 +76,8 @@ func newParser(c *cli, std streams, exit func(int)) (*kong.Kong, error) {
 		kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{
-			"listen": server.DefaultListen, "hub": server.DefaultHubPath + "=" + server.DefaultHubKey,
+			"version": fullVersion(),
+			"listen":  server.DefaultListen, "hub": server.DefaultHubPath + "=" + server.DefaultHubKey,
 			"drain": server.DefaultDrainTimeout.String(),
 		},
 	)
@@ -87,8 +90,8 @@ func (e *usageError) Error() string { return e.text }
 
 // logFlags choose what is logged and how.
 type logFlags struct {
-	LogLevel  string `help:"Least level that is logged." enum:"debug,info,warn,error" default:"info"`
-	LogFormat string `help:"Form of the log." enum:"text,json" default:"text"`
+	LogLevel  string `help:"Least level that is logged: ${enum}." enum:"debug,info,warn,error" default:"info"`
+	LogFormat string `help:"Form of the log: ${enum}." enum:"text,json" default:"text"`
 }
 
 func (f logFlags) logger(w io.Writer) *slog.Logger {

@@ -14,22 +14,25 @@ import (
 
 // remoteFlags name the server that a command talks to.
 type remoteFlags struct {
-	Server      string `help:"Server to talk to." default:"http://127.0.0.1:8080" placeholder:"URL"`
-	Hub         string `help:"Path of the hub." default:"/hub" placeholder:"PATH"`
+	Server      string `help:"Server to talk to. Default: ${default}." default:"http://127.0.0.1:8080" placeholder:"URL"`
+	HubPath     string `help:"Path of the hub. Default: ${default}." default:"/hub" placeholder:"PATH"`
 	Token       string `help:"Access token." placeholder:"TOKEN"`
 	MessagePack bool   `help:"Speak MessagePack instead of JSON." name:"messagepack"`
 }
 
 // options are those of the client that the flags ask for.
-func (f remoteFlags) options() client.Options {
-	o := client.Options{URL: strings.TrimSuffix(f.Server, "/") + f.Hub, Protocol: protocol.JSON{}}
+func (f remoteFlags) options() (client.Options, error) {
+	if !strings.HasPrefix(f.HubPath, "/") {
+		return client.Options{}, &usageError{"hub-path: " + f.HubPath + " does not begin with a slash"}
+	}
+	o := client.Options{URL: strings.TrimSuffix(f.Server, "/") + f.HubPath, Protocol: protocol.JSON{}}
 	if f.MessagePack {
 		o.Protocol = protocol.MessagePack{}
 	}
 	if f.Token != "" {
 		o.AccessToken = func(context.Context) (string, error) { return f.Token, nil }
 	}
-	return o
+	return o, nil
 }
 
 // untilInterrupted is a context that ends with SIGINT or SIGTERM.

@@ -13,9 +13,9 @@ const (
 type sendCommand struct {
 	remoteFlags `embed:""`
 
-	Group string   `help:"Send to the members of this group." xor:"to" required:"" placeholder:"NAME"`
-	User  string   `help:"Send to the connections of this user." xor:"to" required:"" placeholder:"ID"`
-	All   bool     `help:"Send to every connection." xor:"to" required:""`
+	Group string   `help:"Send to the members of this group." xor:"to" required:"" placeholder:"NAME" env:"-"`
+	User  string   `help:"Send to the connections of this user." xor:"to" required:"" placeholder:"ID" env:"-"`
+	All   bool     `help:"Send to every connection." xor:"to" required:"" env:"-"`
 	Call  string   `arg:"" help:"Client method to call." name:"target"`
 	Args  []string `arg:"" optional:"" help:"Arguments: JSON where they are JSON, else strings." name:"arg"`
 }
@@ -28,7 +28,11 @@ func (c *sendCommand) Run(streams) error {
 	for i, a := range c.Args {
 		args[i] = argument(a)
 	}
-	remote, err := client.New(c.options())
+	opts, err := c.options()
+	if err != nil {
+		return err
+	}
+	remote, err := client.New(opts)
 	if err != nil {
 		return &usageError{err.Error()}
 	}

@@ -17,17 +17,17 @@ import (
 )
 
 type serveCommand struct {
-	Listen         string        `help:"Address to serve on." default:"${listen}" placeholder:"HOST:PORT"`
+	Listen         string        `help:"Address to serve on. Default: ${default}." default:"${listen}" placeholder:"HOST:PORT"`
 	Redis          string        `help:"Redis that instances share: redis://, rediss:// or unix://. None: this instance is alone." placeholder:"URL"`
 	Instance       string        `help:"Name of this instance. Default: host name and a UUID." placeholder:"NAME"`
-	Hub            []string      `help:"Hub as path=key; the key is the .NET full type name in a mixed fleet. Repeatable." default:"${hub}" placeholder:"PATH=KEY" sep:"none"`
+	Hub            []string      `help:"Hub as path=key; the key is the .NET full type name in a mixed fleet. Repeatable. Default: ${default}." default:"${hub}" placeholder:"PATH=KEY" sep:"none"`
 	ChannelPrefix  string        `help:"Put in front of every Redis channel, as in StackExchange.Redis: no separator is added." placeholder:"PREFIX"`
-	KeyPrefix      string        `help:"Put in front of every Redis key." default:"sb:" placeholder:"PREFIX"`
+	KeyPrefix      string        `help:"Put in front of every Redis key. Default: ${default}." default:"sb:" placeholder:"PREFIX"`
 	OnRedisMissing string        `help:"Start without Redis: wait (up, not ready) or fail (exit 1)." enum:"wait,fail" default:"wait"`
 	AllowOrigin    []string      `help:"Origin of browsers that may connect besides the same origin. Repeatable." placeholder:"ORIGIN" sep:"none"`
 	Insecure       bool          `help:"Listen off loopback although nobody is asked who they are. Host must still be a loopback name."`
-	DrainTimeout   time.Duration `help:"How long a polite stop may take." default:"${drain}"`
-	MaxConnections int           `help:"Most connections per hub; 0 means as many as the file limit allows." default:"0"`
+	DrainTimeout   time.Duration `help:"How long a polite stop may take, such as 30s." default:"${drain}"`
+	MaxConnections int           `help:"Most connections per hub; 0 means no bound but the file limit of the process." default:"0"`
 	logFlags       `embed:""`
 }
 
@@ -55,22 +55,27 @@ func (c *serveCommand) Run(std streams) error {
 		return err
 	}
 	backplane.RouteLogs(cfg.Logger)
-	s, err := server.New(cfg)
+	var s *server.Server
+	cfg.Started = func() { announce(std.out, s) }
+	s, err = server.New(cfg)
 	if err != nil {
 		return err
 	}
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	return runUntilSignal(s.Run, s.Drain, func() {
-		base := "http://" + visible(s.Addr())
-		fmt.Fprintf(std.out, "instance   %s\n", s.Instance())
-		fmt.Fprintf(std.out, "dashboard  %s/\n", base)
-		for _, path := range s.Paths() {
-			fmt.Fprintf(std.out, "hub        %s%s\n", base, path)
-		}
-		fmt.Fprintf(std.out, "health     %s/readyz\n", base)
-	})
+	return runUntilSignal(s.Run, s.Drain)
+}
+
+// announce prints where everything is.
+func announce(w io.Writer, s *server.Server) {
+	base := "http://" + visible(s.Addr())
+	fmt.Fprintf(w, "instance   %s\n", s.Instance())
+	fmt.Fprintf(w, "dashboard  %s/\n", base)
+	for _, path := range s.Paths() {
+		fmt.Fprintf(w, "hub        %s%s\n", base, path)
+	}
+	fmt.Fprintf(w, "health     %s/readyz\n", base)
 }
 
 // visible is the address to show for one that was listened on.
@@ -87,7 +92,7 @@ func visible(addr string) string {
 
 // runUntilSignal runs something until SIGINT or SIGTERM, then drains it; a
 // second signal stops it at once.
-func runUntilSignal(run func(context.Context) error, drain func(context.Context) error, started func()) error {
+func runUntilSignal(run func(context.Context) error, drain func(context.Context) error) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -96,7 +101,6 @@ func runUntilSignal(run func(context.Context) error, drain func(context.Context)
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
-	started()
 	select {
 	case err := <-done:
 		return err

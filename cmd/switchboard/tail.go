@@ -18,7 +18,7 @@ const (
 type tailCommand struct {
 	remoteFlags `embed:""`
 
-	Count int    `help:"Stop after this many messages; 0 means never." placeholder:"N"`
+	Count int    `help:"Stop after this many messages; 0 means never." placeholder:"N" env:"-"`
 	Group string `arg:"" help:"Group to join."`
 }
 
@@ -34,7 +34,10 @@ type line struct {
 func (c *tailCommand) Run(std streams) error {
 	ctx, cancel := untilInterrupted()
 	defer cancel()
-	opts := c.options()
+	opts, err := c.options()
+	if err != nil {
+		return err
+	}
 	opts.Reconnect = client.RetryForever(reconnectFirst, reconnectMost)
 	remote, err := client.New(opts)
 	if err != nil {
@@ -85,6 +88,7 @@ func (c *tailCommand) Run(std streams) error {
 	if err := remote.Call(ctx, "JoinGroup", c.Group); err != nil {
 		return err
 	}
+	fmt.Fprintln(std.err, "switchboard: joined", c.Group)
 	select {
 	case <-ctx.Done():
 		return nil

@@ -10,8 +10,13 @@ type versionCommand struct{}
 
 // Run prints the version.
 func (versionCommand) Run(std streams) error {
-	fmt.Fprintf(std.out, "switchboard %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintln(std.out, fullVersion())
 	return nil
+}
+
+// fullVersion says also what the program was built with and for.
+func fullVersion() string {
+	return fmt.Sprintf("switchboard %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is the module's version as the Go toolchain recorded it.

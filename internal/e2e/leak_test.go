@@ -96,7 +96,7 @@ func TestGroupsThatWereUsedOnceLeaveNothing(t *testing.T) {
 
 // stormTimeout is that of the storm's clients and handshakes: short enough to see
 // the silent ones end, long enough for the others on a busy machine.
-const stormTimeout = 2 * time.Second
+const stormTimeout = 4 * time.Second
 
 // stormWays are the ways in which connections of the storm end.
 func stormWays() []string {
@@ -142,10 +142,10 @@ func storm(n *node, i int, way string) error {
 }
 
 func TestAStormOfConnectionsLeavesNothing(t *testing.T) {
-	connections, atOnce := size(2000, 20000), size(600, 1000)
+	connections, atOnce := size(2000, 20000), size(800, 1000)
 	rs, nodes := startNodes(t, 2, nodeConfig{hub: hub.Options{
 		ClientTimeoutInterval: stormTimeout, HandshakeTimeout: stormTimeout, KeepAliveInterval: stormTimeout / 2,
-		CloseTimeout: stormTimeout / 4,
+		CloseTimeout: stormTimeout / 2,
 	}})
 	standing := rs.Channels()
 	ways := stormWays()

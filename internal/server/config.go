@@ -111,6 +111,10 @@ type Config struct {
 	// Logger receives the log; nil discards it.
 	Logger *slog.Logger
 
+	// Started is called once Run serves: nothing about Redis is known then
+	// that waiting could not mend. Nil is nobody.
+	Started func()
+
 	// Tune changes the options of each hub before it is made; tests shorten
 	// times with it. Nil changes nothing.
 	Tune func(*hub.Options)

@@ -121,6 +121,9 @@ func (s *Server) Run(ctx context.Context) error {
 		s.listener.Close()
 		return err
 	}
+	if s.cfg.Started != nil {
+		s.cfg.Started()
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
