@@ -114,7 +114,7 @@ func TestAFloodOfSlowCallsWaitsAtItsSender(t *testing.T) {
 
 func TestAFloodOfBroadcastsLeavesOthersResponsive(t *testing.T) {
 	const mostMemory = 100 << 20
-	messages, readers := size(4000, 100000), size(10, 50)
+	messages, readers := size(4000, 100000), size(10, 20)
 	onOneAndTwo(t, func(t *testing.T, instances int) {
 		here, there := startEnds(t, instances, nodeConfig{hub: hub.Options{KeepAliveInterval: time.Minute}})
 		members := openMembers(t, there, readers, "g", 0)

@@ -142,9 +142,9 @@ func storm(n *node, i int, way string) error {
 }
 
 func TestAStormOfConnectionsLeavesNothing(t *testing.T) {
-	connections, atOnce := size(2000, 20000), size(800, 1000)
+	connections, atOnce := size(1200, 20000), size(400, 1000)
 	rs, nodes := startNodes(t, 2, nodeConfig{hub: hub.Options{
-		ClientTimeoutInterval: stormTimeout, HandshakeTimeout: stormTimeout, KeepAliveInterval: stormTimeout / 2,
+		ClientTimeoutInterval: stormTimeout, HandshakeTimeout: 2 * stormTimeout, KeepAliveInterval: stormTimeout / 2,
 		CloseTimeout: stormTimeout / 2,
 	}})
 	standing := rs.Channels()

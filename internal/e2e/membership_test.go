@@ -270,7 +270,7 @@ func TestAMessageSentRightAfterAJoinArrives(t *testing.T) {
 }
 
 func TestManyRemoteGroupChangesAtOnce(t *testing.T) {
-	const atOnce, limit = 100, time.Second
+	const atOnce, limit = 100, 5 * time.Second // a lost acknowledgement takes 30 s
 	_, nodes := startNodes(t, 2, nodeConfig{})
 	here, there := nodes[0], nodes[1]
 	members := make([]*listener, 10)

@@ -154,7 +154,7 @@ func (p *peer) handshake() error {
 	}
 	text, n, err := protocol.ParseHandshakeResponse(p.buf)
 	if err != nil || text != "" || n == 0 {
-		return fmt.Errorf("handshake answered with %q: %w", p.buf, err)
+		return fmt.Errorf("handshake answered with %q: %v", p.buf, err)
 	}
 	p.buf = p.buf[n:]
 	return nil

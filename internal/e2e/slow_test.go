@@ -144,7 +144,7 @@ func testStuckMember(t *testing.T, instances, members int, args []string, pace t
 // the write timeout bounds one write, not the backlog.
 func TestASteadyReaderOfALongBacklogIsNotCut(t *testing.T) {
 	const messages, bytes = 30, 256 << 10
-	const writeTimeout = 2 * time.Second
+	const writeTimeout = 3 * time.Second
 	const pace = 2 * writeTimeout / messages
 	t.Parallel()
 	n := startNode(t, nodeConfig{hub: hub.Options{WriteTimeout: writeTimeout, KeepAliveInterval: time.Minute}})
@@ -163,7 +163,7 @@ func TestASteadyReaderOfALongBacklogIsNotCut(t *testing.T) {
 }
 
 func TestOneStuckReaderOfLargeMessagesHoldsUpNobody(t *testing.T) {
-	members, messages, bytes := size(12, 30), size(30, 30), size(192<<10, 1<<20)
+	members, messages, bytes := size(8, 30), size(30, 30), size(192<<10, 1<<20)
 	args := make([]string, messages)
 	for i := range args {
 		args[i] = fmt.Sprint(i, strings.Repeat("x", bytes))
@@ -175,7 +175,7 @@ func TestOneStuckReaderOfLargeMessagesHoldsUpNobody(t *testing.T) {
 }
 
 func TestOneStuckReaderOfABurstHoldsUpNobody(t *testing.T) {
-	messages, members := size(8000, 20000), size(10, 50)
+	messages, members := size(8000, 20000), size(6, 50)
 	args := make([]string, messages)
 	for i := range args {
 		args[i] = fmt.Sprint(i, strings.Repeat("y", 6_000_000/messages)) // more than the sockets hold

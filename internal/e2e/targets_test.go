@@ -77,6 +77,10 @@ func TestRemoteGroupChangesAreFences(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			member := listen(t, client.Options{URL: b, Protocol: protocols()[i%2]})
+			if err := member.Call(t.Context(), "Echo", "known to others from now on"); err != nil {
+				t.Error(err)
+				return
+			}
 			group := fmt.Sprint("g", i)
 			for n := range 25 {
 				// Nothing that was sent after it returned is missed.

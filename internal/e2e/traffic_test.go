@@ -105,7 +105,7 @@ func (c *crowd) one(ctx context.Context, i, n int) {
 func TestTheConnectionsToRedisStayFewUnderLoad(t *testing.T) {
 	const latency = 50 * time.Millisecond
 	const budget = 6  // one to receive, one to publish, four for commands
-	const closing = 2 // those that a command which took too long has given up, on their way out
+	const closing = 4 // one per command connection that was given up because its command took too long
 	groups, atOnce, lasting := size(1000, 20000), size(500, 2000), time.Duration(size(2, 30))*time.Second
 	rs := redistest.Start(t)
 	n := startNode(t, nodeConfig{redis: startProxy(t, rs, latency).URL(), hub: hub.Options{MaximumGroupsPerConnection: groups}})
