@@ -85,7 +85,7 @@ func TestNothingComesBeforeTheHandshakeAnswer(t *testing.T) {
 // before it has been told that its handshake was fine.
 func TestTheHandshakeAnswerIsFirstEvenForAClientThatIsCut(t *testing.T) {
 	clients := size(100, 500)
-	cfg := nodeConfig{hub: hub.Options{OutboundMessages: 1, WriteTimeout: time.Second, CloseTimeout: time.Second}}
+	cfg := nodeConfig{hub: hub.Options{OutboundMessages: 1}}
 	onOneAndTwo(t, func(t *testing.T, instances int) {
 		here, there := startEnds(t, instances, cfg)
 		stop := rage(t, here, there)

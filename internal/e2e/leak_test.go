@@ -142,7 +142,7 @@ func storm(n *node, i int, way string) error {
 }
 
 func TestAStormOfConnectionsLeavesNothing(t *testing.T) {
-	connections, atOnce := size(1200, 20000), size(400, 1000)
+	connections, atOnce := size(1200, 20000), size(600, 1000)
 	rs, nodes := startNodes(t, 2, nodeConfig{hub: hub.Options{
 		ClientTimeoutInterval: stormTimeout, HandshakeTimeout: 2 * stormTimeout, KeepAliveInterval: stormTimeout / 2,
 		CloseTimeout: stormTimeout / 2,

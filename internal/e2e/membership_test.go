@@ -102,6 +102,8 @@ func TestJoiningAfterTheEndLeavesNothing(t *testing.T) {
 	l := &lateJoiner{begun: make(chan error, connections), joined: make(chan error, connections), gone: make(chan struct{})}
 	rs, nodes := startNodes(t, 2, nodeConfig{prepare: l.prepare, hub: hub.Options{CloseTimeout: lateCloseTimeout}})
 	standing := rs.Channels()
+	goOn := sync.OnceFunc(func() { close(l.gone) })
+	t.Cleanup(goOn) // the nodes wait for the methods
 	clients := make([]*client.Client, connections)
 	ids := make([]string, connections)
 	for i := range clients {
@@ -131,7 +133,7 @@ func TestJoiningAfterTheEndLeavesNothing(t *testing.T) {
 		return ""
 	}
 	eventually(t, 10*time.Second, over)
-	close(l.gone)
+	goOn()
 	refused := 0
 	for range connections {
 		// Right at its end a connection may still be let in: it leaves again.
@@ -195,6 +197,8 @@ func TestAnEndDuringAJoinLeavesNothing(t *testing.T) {
 				},
 			})
 			standing := rs.Channels()
+			open := sync.OnceFunc(func() { close(bp.gate) })
+			t.Cleanup(open)
 			c := connect(t, client.Options{URL: n.url})
 			if err := c.Send(t.Context(), "JoinSlowly"); err != nil {
 				t.Fatal(err)
@@ -209,7 +213,7 @@ func TestAnEndDuringAJoinLeavesNothing(t *testing.T) {
 				}
 				return ""
 			})
-			close(bp.gate)
+			open()
 			if err := <-joined; !errors.Is(err, tt.want) {
 				t.Errorf("the join ended with %v, want %v", err, tt.want)
 			}
@@ -355,6 +359,6 @@ func TestARemoteGroupChangeOutlivesNoDeadOwner(t *testing.T) {
 	way.freeze()
 	change(func() {}, ackTimeout, ackTimeout+time.Second, hub.ErrNoAnswer)
 	// Whether anybody listens is looked at every second.
-	change(way.close, 0, ackTimeout-100*time.Millisecond, hub.ErrConnectionNotFound)
-	change(func() {}, 0, time.Second, hub.ErrConnectionNotFound)
+	change(way.close, 0, ackTimeout+time.Second, hub.ErrConnectionNotFound)
+	change(func() {}, 0, ackTimeout, hub.ErrConnectionNotFound)
 }
