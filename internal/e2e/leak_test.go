@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,16 +104,25 @@ func stormWays() []string {
 	return []string{"clean close", "reset", "black hole", "failed handshake"}
 }
 
-// storm is the whole life of one connection. It joins a group with others and
-// one of its own.
-func storm(n *node, i int, way string) error {
-	p, err := dialPeer(n.url+fmt.Sprint("?user_id=u", i%50), protocolOf(i), 0)
+// A storm is many connections on two nodes.
+type storm struct {
+	nodes []*node
+	ways  []string // in which the connections end, one after another
+	hold  func()   // what connections that end by themselves wait for
+}
+
+// connection is the whole life of one. It joins a group with others and one of
+// its own.
+func (s storm) connection(i int) error {
+	way := s.ways[i/2%len(s.ways)]
+	nth := i / 2 / len(s.ways) // of its way and node
+	p, err := dialPeer(s.nodes[i%2].url+fmt.Sprint("?user_id=u", i%50), protocolOf(nth), 0)
 	if err != nil {
 		return err
 	}
 	defer p.drop()
 	if way == "failed handshake" {
-		if i%4 < 2 { // the others say nothing
+		if nth%4 < 2 { // the others say nothing
 			if err := p.write([]byte("{}\x1e")); err != nil { // names no protocol
 				return err
 			}
@@ -127,13 +137,14 @@ func storm(n *node, i int, way string) error {
 			return err
 		}
 	}
+	s.hold()
 	switch way {
 	case "clean close":
 		return p.leave()
 	case "reset":
 		return p.reset()
 	}
-	if i%4 < 2 { // starts its clock; who has never pinged is asked below the hub
+	if nth%4 < 2 { // starts its clock; who has never pinged is asked below the hub
 		if err := p.write(p.proto.AppendPing(nil)); err != nil {
 			return err
 		}
@@ -141,38 +152,59 @@ func storm(n *node, i int, way string) error {
 	return p.swallow()
 }
 
+// run runs connections with the numbers from from to to, some at once, until
+// nobody is left.
+func (s storm) run(t testing.TB, from, to, atOnce int) {
+	t.Helper()
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for i := from; i < to; i++ {
+		all.Go(func() error {
+			if err := s.connection(i); err != nil {
+				return fmt.Errorf("%s: %w", s.ways[i/2%len(s.ways)], err)
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	expectNobody(t, s.nodes)
+}
+
+// together returns what makes so many goroutines wait for each other.
+func together(t testing.TB, count int) func() {
+	var missing sync.WaitGroup
+	missing.Add(count)
+	all := make(chan struct{})
+	go func() {
+		missing.Wait()
+		close(all)
+	}()
+	return func() {
+		missing.Done()
+		select {
+		case <-all:
+		case <-time.After(stormTimeout / 2):
+			t.Log("not all connections of the first wave were open at once")
+		}
+	}
+}
+
 func TestAStormOfConnectionsLeavesNothing(t *testing.T) {
 	connections, atOnce := size(1200, 20000), size(600, 1000)
 	rs, nodes := startNodes(t, 2, nodeConfig{hub: hub.Options{
-		ClientTimeoutInterval: stormTimeout, HandshakeTimeout: 2 * stormTimeout, KeepAliveInterval: stormTimeout / 2,
-		CloseTimeout: stormTimeout / 2,
+		ClientTimeoutInterval: stormTimeout, HandshakeTimeout: stormTimeout, KeepAliveInterval: stormTimeout / 2,
+		CloseTimeout: stormTimeout / 4,
 	}})
 	standing := rs.Channels()
-	ways := stormWays()
-	run := func(from, to int) {
-		t.Helper()
-		var all errgroup.Group
-		all.SetLimit(atOnce)
-		for i := from; i < to; i++ {
-			all.Go(func() error {
-				way := ways[i/2%len(ways)]
-				if err := storm(nodes[i%2], i/2/len(ways), way); err != nil {
-					return fmt.Errorf("%s: %w", way, err)
-				}
-				return nil
-			})
-		}
-		if err := all.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		expectNobody(t, nodes)
-		expectChannels(t, rs, 10*time.Second, standing)
-	}
-	run(0, atOnce) // pools and maps get their size
+	// Pools and maps get their size.
+	storm{nodes, []string{"clean close"}, together(t, atOnce)}.run(t, 0, atOnce, atOnce)
 	before := measure()
 	began := time.Now()
-	run(atOnce, atOnce+connections)
+	storm{nodes, stormWays(), func() {}}.run(t, atOnce, atOnce+connections, atOnce)
 	took := time.Since(began)
+	expectChannels(t, rs, 10*time.Second, standing)
 	after := before.expectSame(t)
 	t.Logf("%d connections in %v: %d goroutines and %d KiB before, %d and %d KiB after", connections, took.Round(time.Millisecond),
 		before.goroutines, before.heap>>10, after.goroutines, after.heap>>10)
@@ -183,9 +215,10 @@ func TestAStormOfConnectionsLeavesNothing(t *testing.T) {
 		}
 	}
 	t.Logf("ends: %v", ends)
-	quarter := uint64((atOnce + connections) / len(ways))
+	quarter := uint64(connections / len(stormWays()))
+	closed, failed := ends[hub.ErrClosedByClient.Reason()], ends[hub.ErrHandshake.Reason()]
 	gone, silent := ends[hub.ErrPeerGone.Reason()], ends[hub.ErrClientTimeout.Reason()]
-	if ends[hub.ErrClosedByClient.Reason()] != quarter || ends[hub.ErrHandshake.Reason()] != quarter || gone+silent != 2*quarter || silent < quarter/4 {
-		t.Errorf("want %d of each kind", quarter)
+	if closed != uint64(atOnce)+quarter || failed != quarter || gone+silent != 2*quarter || silent < quarter/4 {
+		t.Errorf("want %d of each kind, and %d clean ones before", quarter, atOnce)
 	}
 }
