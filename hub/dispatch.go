@@ -124,12 +124,12 @@ func (c *conn) awaitCalls(expired <-chan time.Time) {
 // finishCalls gives the calls that the client sent before its polite end the
 // time of a close to be run.
 func (c *conn) finishCalls() {
+	until := time.Now().Add(c.hub.opts.CloseTimeout) // before the timer, which fires only once
 	expired := time.NewTimer(c.hub.opts.CloseTimeout)
 	defer expired.Stop()
 	q := &c.calls
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	until := time.Now().Add(c.hub.opts.CloseTimeout)
 	for q.invokers > 0 && !q.closed && c.ctx.Err() == nil && time.Now().Before(until) {
 		c.awaitCalls(expired.C)
 	}

@@ -72,8 +72,9 @@ func (h *Hub) probe(c *conn, age time.Duration) {
 	case asked && age-c.lastProbe >= h.opts.ClientTimeoutInterval/half:
 		c.end(ErrPeerGone)
 	case !asked && age-alive >= h.opts.ClientTimeoutInterval/half:
-		c.lastProbe = age
-		c.sendIdle(transport.NewProbe())
+		if c.sendIdle(transport.NewProbe()) {
+			c.lastProbe = age
+		}
 	}
 }
 
@@ -85,13 +86,15 @@ func (c *conn) idle() bool {
 }
 
 // sendIdle queues a message unless others wait already: those keep the
-// connection alive just as well.
-func (c *conn) sendIdle(m *transport.Message) {
+// connection alive just as well. It reports whether it did.
+func (c *conn) sendIdle(m *transport.Message) bool {
 	if !c.idle() {
-		return
+		return false
 	}
 	m.Retain(1)
-	if _, took := c.enqueue(m); !took {
+	_, took := c.enqueue(m)
+	if !took {
 		m.Release(1)
 	}
+	return took
 }
