@@ -1,6 +1,9 @@
 package transport
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // A Kind names a transport as negotiate spells it.
 type Kind string
@@ -71,3 +74,32 @@ type Conn interface {
 	// Receive or Send.
 	CloseNow()
 }
+
+// A ResumableConn is what a Conn also is when its client and this endpoint
+// have agreed on stateful reconnects: its socket may be lost and another of the
+// same token take its place, while the connection lives on. It keeps nothing:
+// what was lost with a socket is the hub's to send again.
+type ResumableConn interface {
+	Conn
+
+	// AllowResume says whether another socket may take the place of a lost
+	// one. At first none may: the loss is the connection's end, and a second
+	// socket is refused with 409. Switched off while no socket is attached,
+	// it ends the connection. Close frames end it in any case.
+	AllowResume(on bool)
+
+	// Resume lets Send through to the socket that Receive has announced with
+	// ErrResumed.
+	Resume()
+}
+
+// What a ResumableConn returns when its socket is replaced.
+var (
+	// ErrDetached: the socket is lost and may be replaced. Receive returns
+	// it once for each loss, Send until Resume is called.
+	ErrDetached = errors.New("transport: the socket is lost")
+
+	// ErrResumed: another socket has taken the lost one's place. The pieces
+	// that Receive returns next are from that one.
+	ErrResumed = errors.New("transport: another socket took the lost one's place")
+)

@@ -33,16 +33,17 @@ var codecs = []string{"github.com/tinylib/msgp/msgp", "github.com/ugorji/go/code
 // layout lists every package of the module.
 func layout() map[string]rule {
 	return map[string]rule{
-		"hub/protocol":     {knows: "hub messages and their encodings, pure", foreign: codecs},
-		"hub/transport":    {knows: "negotiate, tokens and transports; nothing of hub messages", foreign: []string{"github.com/coder/websocket", "github.com/google/uuid"}},
-		"hub/dialect":      {knows: "what instances say to each other, pure", foreign: append(slices.Clone(codecs), "github.com/google/uuid")},
-		"hub":              {knows: "connections, methods, groups, users, relay; no Redis and no web", ours: []string{"hub/protocol", "hub/transport", "hub/dialect"}, foreign: []string{"github.com/google/uuid", "go.opentelemetry.io/otel/..."}},
-		"hub/hubtest":      {knows: "hubs in memory for tests", ours: []string{"hub", "hub/protocol", "hub/transport"}},
-		"backplane":        {knows: "bytes on named Redis channels; fits hub without knowing it", foreign: []string{"github.com/redis/go-redis/v9/..."}},
-		"backplane/memory": {knows: "the same in memory; standard library only"},
-		"client":           {knows: "the Go SignalR client", ours: []string{"hub/protocol"}, foreign: []string{"github.com/coder/websocket", "github.com/google/uuid"}},
-		"web/ui":           {knows: "the embedded page", ours: []string{"web/vendor"}},
-		"web/vendor":       {knows: "the browser libraries, embedded"},
+		"hub/protocol":                   {knows: "hub messages and their encodings, pure", foreign: codecs},
+		"hub/transport":                  {knows: "negotiate, tokens and transports; nothing of hub messages", ours: []string{"hub/transport/internal/forward"}, foreign: []string{"github.com/coder/websocket", "github.com/google/uuid"}},
+		"hub/transport/internal/forward": {knows: "passing requests to the instance that owns a connection; standard library only"},
+		"hub/dialect":                    {knows: "what instances say to each other, pure", foreign: append(slices.Clone(codecs), "github.com/google/uuid")},
+		"hub":                            {knows: "connections, methods, groups, users, relay; no Redis and no web", ours: []string{"hub/protocol", "hub/transport", "hub/dialect"}, foreign: []string{"github.com/google/uuid", "go.opentelemetry.io/otel/..."}},
+		"hub/hubtest":                    {knows: "hubs in memory for tests", ours: []string{"hub", "hub/protocol", "hub/transport"}},
+		"backplane":                      {knows: "bytes on named Redis channels; fits hub without knowing it", foreign: []string{"github.com/redis/go-redis/v9/..."}},
+		"backplane/memory":               {knows: "the same in memory; standard library only"},
+		"client":                         {knows: "the Go SignalR client", ours: []string{"hub/protocol"}, foreign: []string{"github.com/coder/websocket", "github.com/google/uuid"}},
+		"web/ui":                         {knows: "the embedded page", ours: []string{"web/vendor"}},
+		"web/vendor":                     {knows: "the browser libraries, embedded"},
 
 		"internal/server":    {knows: "one instance made from a Config", ours: []string{"hub", "hub/protocol", "backplane", "web/ui"}, foreign: []string{"github.com/google/uuid"}},
 		"internal/demo":      {knows: "a fleet in one process", ours: []string{"internal/server", "hub", "backplane/memory"}},
@@ -51,6 +52,7 @@ func layout() map[string]rule {
 		"internal/e2e":       {knows: "end-to-end tests of fleets"},
 		"internal/e2e/wire":  {knows: "end-to-end tests of one socket, byte by byte"},
 
+		"cmd/conformance": {knows: "the host that outside programs judge, on the public API", ours: []string{"hub", "hub/protocol", "hub/transport", "backplane"}, foreign: []string{"github.com/golang-jwt/jwt/v5"}},
 		"cmd/switchboard": {knows: "flags, files and signals", ours: []string{"internal/server", "internal/demo", "client", "backplane", "hub/protocol"}, foreign: []string{"github.com/alecthomas/kong", "go.yaml.in/yaml/v3"}},
 	}
 }
