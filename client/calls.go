@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,52 +21,90 @@ type outcome struct {
 	err error // there is no answer
 }
 
+// A waiting is a call that waits for its Completion.
+type waiting struct {
+	answer chan outcome // gets exactly one, unless forget comes first
+	items  *items       // of a call that streams; nil for a plain one
+
+	// uploads ends with the call. It is nil if nothing is uploaded.
+	uploads context.Context
+	stop    context.CancelFunc
+}
+
 // calls are those of one session that wait for their Completion.
 type calls struct {
 	mu     sync.Mutex
-	last   uint64                    // id given
-	wait   map[string]chan<- outcome // by invocation id
+	last   uint64              // id given
+	wait   map[string]*waiting // by invocation id
 	failed bool
 }
 
 func newCalls() *calls {
-	return &calls{wait: make(map[string]chan<- outcome)}
+	return &calls{wait: make(map[string]*waiting)}
 }
 
-// register makes a new id. The channel gets exactly one outcome, unless forget
-// comes first.
-func (cs *calls) register() (id string, answer <-chan outcome, err error) {
+// register makes an id for a call, and ids for its uploads from the same
+// counter, as the JavaScript client does. A nil w expects no Completion and
+// gets no id.
+func (cs *calls) register(w *waiting, uploads int) (id string, streamIDs []string, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.failed {
 		return "", nil, ErrNotConnected
 	}
+	if w != nil {
+		id = cs.next()
+		w.answer = make(chan outcome, 1)
+		cs.wait[id] = w
+	}
+	for range uploads {
+		streamIDs = append(streamIDs, cs.next())
+	}
+	return id, streamIDs, nil
+}
+
+// next needs mu.
+func (cs *calls) next() string {
 	cs.last++
-	id = strconv.FormatUint(cs.last, 10)
-	ch := make(chan outcome, 1)
-	cs.wait[id] = ch
-	return id, ch, nil
+	return strconv.FormatUint(cs.last, 10)
+}
+
+// find returns a call, or nil.
+func (cs *calls) find(id []byte) *waiting {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.wait[string(id)]
 }
 
 // forget drops a call whose caller waits no longer. It returns false if the
 // outcome was already there.
 func (cs *calls) forget(id string) bool {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	_, ok := cs.wait[id]
+	w, ok := cs.wait[id]
 	delete(cs.wait, id)
+	cs.mu.Unlock()
+	if ok && w.stop != nil {
+		w.stop()
+	}
 	return ok
 }
 
 // settle hands over an outcome. Unknown ids are ignored, as by all clients.
 func (cs *calls) settle(id []byte, o outcome) {
 	cs.mu.Lock()
-	ch, ok := cs.wait[string(id)]
+	w, ok := cs.wait[string(id)]
 	delete(cs.wait, string(id))
 	cs.mu.Unlock()
 	if ok {
-		ch <- o
+		w.settle(o)
 	}
+}
+
+func (w *waiting) settle(o outcome) {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.answer <- o
 }
 
 // complete settles a call with its Completion.
@@ -75,12 +114,6 @@ func (cs *calls) complete(m *protocol.Message) {
 		o.value = append([]byte{}, m.Value...)
 	}
 	cs.settle(m.InvocationID, o)
-}
-
-// refuseItem settles a call that was answered with an item of a stream: the
-// method streams, and a plain call cannot take that.
-func (cs *calls) refuseItem(m *protocol.Message) {
-	cs.settle(m.InvocationID, outcome{err: errStreamItem})
 }
 
 var errStreamItem = errors.New("client: the hub answered a plain call with a stream item")
@@ -96,7 +129,7 @@ func (cs *calls) fail(cause error) {
 	waiting := cs.wait
 	cs.wait, cs.failed = nil, true
 	cs.mu.Unlock()
-	for _, ch := range waiting {
-		ch <- outcome{err: err}
+	for _, w := range waiting {
+		w.settle(outcome{err: err})
 	}
 }

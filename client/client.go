@@ -62,6 +62,36 @@ type life struct {
 	hurry chan struct{} // closed when Stop waits no longer
 	once  sync.Once     // closes hurry
 	over  chan struct{} // closed when all goroutines have returned
+
+	uploads sync.WaitGroup // goroutines that run the sequences of uploads
+
+	// Guarded by mu.
+	mu     sync.Mutex
+	closed bool // no upload may start
+}
+
+// newLife makes a life that ends with stop, whatever becomes of ctx.
+func newLife(ctx context.Context, queue int) *life {
+	l := &life{in: newInbox(queue), hurry: make(chan struct{}), over: make(chan struct{})}
+	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return l
+}
+
+// spawn runs f on a goroutine that join waits for, unless join was called.
+func (l *life) spawn(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.uploads.Go(f)
+	}
+}
+
+// join waits for the uploads.
+func (l *life) join() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.uploads.Wait()
 }
 
 // New checks the options and makes a client, which does nothing until Start.
@@ -132,8 +162,7 @@ func (c *Client) OnClosed(h func(err error)) {
 // handshake is done and the client stays connected until Stop or a loss; ctx
 // has no more influence then.
 func (c *Client) Start(ctx context.Context) error {
-	l := &life{in: newInbox(c.opts.HandlerQueue), hurry: make(chan struct{}), over: make(chan struct{})}
-	l.ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	l := newLife(ctx, c.opts.HandlerQueue)
 	c.mu.Lock()
 	if c.state != Disconnected {
 		c.mu.Unlock()
@@ -166,7 +195,7 @@ func (c *Client) connectFor(ctx context.Context, l *life) (*session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	s, err := c.connect(ctx, l.in)
+	s, err := c.connect(ctx, l)
 	if err != nil && l.ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}

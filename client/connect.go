@@ -12,7 +12,7 @@ import (
 
 // connect negotiates, opens the WebSocket and shakes hands. The session it
 // returns has not been started.
-func (c *Client) connect(ctx context.Context, in *inbox) (*session, error) {
+func (c *Client) connect(ctx context.Context, l *life) (*session, error) {
 	d, err := c.negotiate(ctx)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (c *Client) connect(ctx context.Context, in *inbox) (*session, error) {
 		ws.CloseNow()
 		return nil, err
 	}
-	return newSession(c, in, ws, raw, d.connectionID, rest), nil
+	return newSession(c, l, ws, raw, d.connectionID, rest), nil
 }
 
 // dial opens the WebSocket. raw is what it runs on: closing that ends it at

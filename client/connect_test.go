@@ -305,6 +305,7 @@ func TestOptions(t *testing.T) {
 		{"refuses a negative interval", Options{URL: "http://hub", KeepAliveInterval: -1}, "KeepAliveInterval"},
 		{"refuses a negative handshake timeout", Options{URL: "http://hub", HandshakeTimeout: -1}, "HandshakeTimeout"},
 		{"refuses a negative size", Options{URL: "http://hub", MaximumReceiveMessageSize: -1}, "MaximumReceiveMessageSize"},
+		{"refuses a negative buffer", Options{URL: "http://hub", StreamBufferCapacity: -1}, "StreamBufferCapacity"},
 		{"refuses a negative queue", Options{URL: "http://hub", HandlerQueue: -1}, "HandlerQueue"},
 	} {
 		t.Run("it "+c.finish, func(t *testing.T) {
@@ -319,7 +320,7 @@ func TestOptions(t *testing.T) {
 	}
 	o := c.opts
 	if o.ServerTimeout != 30*time.Second || o.KeepAliveInterval != 15*time.Second || o.HandshakeTimeout != 15*time.Second ||
-		o.Protocol != (protocol.JSON{}) || o.MaximumReceiveMessageSize != 16<<20 || o.HandlerQueue != 1024 || c.base.Scheme != "https" {
+		o.Protocol != (protocol.JSON{}) || o.MaximumReceiveMessageSize != 16<<20 || o.HandlerQueue != 1024 || o.StreamBufferCapacity != 1024 || c.base.Scheme != "https" {
 		t.Errorf("defaults: %+v", o)
 	}
 }

@@ -3,8 +3,10 @@
 //
 // [New] makes a [Client] from [Options]; [Client.On] and its relatives register
 // what runs when the hub calls; [Client.Start] connects; [Invoke],
-// [Client.Call] and [Client.Send] call the hub; [Client.Stop] ends everything
-// and waits for it. A client may be started again after it has ended.
+// [Client.Call] and [Client.Send] call the hub; [Stream] ranges over what a
+// method streams and [Upload] makes an argument that is a stream; [OnResult]
+// answers what the hub asks; [Client.Stop] ends everything and waits for it. A
+// client may be started again after it has ended.
 //
 // # Order, and who waits for whom
 //
@@ -15,7 +17,12 @@
 // neither answers to calls nor pings, until the queue of messages for handlers
 // is full ([Options.HandlerQueue]): then the client stops reading, and answers
 // behind that point wait too. So a handler may call the hub and wait for the
-// answer, best with a deadline; but it must not wait for Stop.
+// answer, best with a deadline; but it must not wait for Stop. In the same way
+// the client stops reading, for at most 10 s, while the buffer of a stream is
+// full ([Options.StreamBufferCapacity]).
+//
+// The items of a stream keep their order in both directions; items of
+// different streams and other records do not wait for each other.
 //
 // Records that one goroutine sends go out in the order of its calls. A call
 // that has to wait for room in the outgoing buffer waits with its context.
@@ -35,6 +42,5 @@
 //
 // Records above [Options.MaximumReceiveMessageSize] and malformed ones end the
 // connection. The client trusts its server otherwise: error texts are passed
-// on as they are. Streams, other transports and stateful reconnects are not
-// part of it.
+// on as they are. Other transports and stateful reconnects are not part of it.
 package client

@@ -28,6 +28,9 @@ var (
 	// ErrWriteTimeout: the server took nothing for 10 s.
 	ErrWriteTimeout = errors.New("client: write timeout")
 
+	// ErrStreamStalled: the buffer of a stream was full for 10 s.
+	ErrStreamStalled = errors.New("client: stream stalled: its buffer was full for too long")
+
 	// ErrNoTransport: the server offers no WebSockets that could carry the
 	// protocol.
 	ErrNoTransport = errors.New("client: server offers no usable WebSockets transport")

@@ -18,6 +18,7 @@ func FuzzSession(f *testing.F) {
 		`{"type":1,"invocationId":"s1","target":"m","arguments":[]}` + "\x1e" + `{"type":6}` + "\x1e",
 		`{"type":3,"invocationId":"1","result":42}` + "\x1e" + `{"type":3,"invocationId":"2","error":"no"}` + "\x1e",
 		`{"type":2,"invocationId":"1","item":0}` + "\x1e",
+		`{"type":2,"invocationId":"3","item":{"a":1}}` + "\x1e" + `{"type":2,"invocationId":"3","item":null}` + "\x1e" + `{"type":3,"invocationId":"3"}` + "\x1e",
 		`{"type":7,"error":"bad","allowReconnect":true}` + "\x1e" + `{"type":6}` + "\x1e",
 		`{"type":9,"sequenceId":1}` + "\x1e" + `{"type":99}` + "\x1e",
 	} {
@@ -44,11 +45,15 @@ func feed(t *testing.T, p protocol.Protocol, text string, piece int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(c, newInbox(c.opts.HandlerQueue), nil, nil, "", nil)
+	s := newSession(c, newLife(t.Context(), c.opts.HandlerQueue), nil, nil, "", nil)
 	s.silence = time.NewTimer(time.Hour)
 	defer s.silence.Stop()
-	_, first, _ := s.calls.register()
-	_, second, _ := s.calls.register()
+	first, second, third := &waiting{}, &waiting{}, &waiting{items: newItems(1 << 20)}
+	for _, w := range []*waiting{first, second, third} {
+		if _, _, err := s.calls.register(w, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	err = nil
 	for rest := text; err == nil && rest != ""; {
 		n := min(max(piece, 1), len(rest))
@@ -72,7 +77,11 @@ func feed(t *testing.T, p protocol.Protocol, text string, piece int) string {
 			events = append(events, string(e.args.Raw(i)))
 		}
 	}
-	b, _ := json.Marshal([]any{text == "" || err != nil, (<-first).describe(), (<-second).describe(), events})
+	var streamed []string
+	for raw, ok := third.items.take(); ok; raw, ok = third.items.take() {
+		streamed = append(streamed, string(raw))
+	}
+	b, _ := json.Marshal([]any{text == "" || err != nil, (<-first.answer).describe(), (<-second.answer).describe(), (<-third.answer).describe(), streamed, events})
 	return string(b)
 }
 
@@ -87,7 +96,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(c, newInbox(1), nil, nil, "", nil)
+	s := newSession(c, newLife(t.Context(), 1), nil, nil, "", nil)
 	records := []byte(`{"type":6}` + "\x1e" + `{"type":3,"invocationId":"unknown"}` + "\x1e" + `{"type":99}` + "\x1e")
 	got := testing.AllocsPerRun(100, func() {
 		s.buf = append(s.buf[:0], records...)

@@ -99,8 +99,9 @@ func (c *Client) OnAny(h func(target string, args Args)) (remove func()) {
 
 // OnResult registers a handler whose result, or the text of whose error,
 // answers the hub if it waits for one. If several handlers of one name give a
-// result, the answer is the error "Client provided multiple results.". What is
-// said at On holds too.
+// result, the answer is the error "Client provided multiple results."; if any
+// fails, its error. The answers go out in the order in which the hub asked, as
+// all handlers run one after another. What is said at On holds too.
 func OnResult[T any](c *Client, target string, h func(args Args) (T, error)) (remove func()) {
 	return c.register(target, &handler{result: func(args Args) (any, error) { return h(args) }})
 }

@@ -166,6 +166,10 @@ func TestClientResults(t *testing.T) {
 			OnResult(c, "ask", func(Args) (int, error) { return 1, nil })
 			OnResult(c, "ask", func(Args) (int, error) { return 2, nil })
 		}, `"error":"Client provided multiple results."`},
+		{"prefers an error to the result of another handler", func(c *Client) {
+			OnResult(c, "ask", func(Args) (int, error) { return 0, errors.New("boom") })
+			OnResult(c, "ask", func(Args) (int, error) { return 2, nil })
+		}, `"error":"boom"`},
 		{"answers for a result that cannot be encoded", func(c *Client) {
 			OnResult(c, "ask", func(Args) (func(), error) { return func() {}, nil })
 		}, `"error":`},

@@ -18,16 +18,19 @@ const (
 	defaultHandshakeTimeout  = 15 * time.Second
 	defaultMaximumReceive    = 16 << 20
 	defaultHandlerQueue      = 1024
+	defaultStreamBuffer      = 1024
 
 	maxHandlerBytes  = 16 << 20 // of messages that wait for handlers
+	maxStreamBytes   = 4 << 20  // of the items of one stream that wait for its loop
 	maxOutboundBytes = 32 << 10 // of records that wait to be written
 	maxRedirects     = 100
 	maxNegotiateBody = 64 << 10
 
 	requestTimeout = 100 * time.Second // of one HTTP request, as in the JavaScript client
 	writeTimeout   = 10 * time.Second
-	closeTimeout   = 5 * time.Second // of the polite end of a WebSocket
-	readerGrace    = 2 * time.Second // for what arrived before a write failed
+	closeTimeout   = 5 * time.Second  // of the polite end of a WebSocket
+	stallTimeout   = 10 * time.Second // that the reader waits for the loop of a stream
+	readerGrace    = 2 * time.Second  // for what arrived before a write failed
 )
 
 // Options say where to connect and how. Only URL is needed. New copies them.
@@ -80,6 +83,11 @@ type Options struct {
 	// are limited too, to 16 MiB. Zero means 1024.
 	HandlerQueue int
 
+	// StreamBufferCapacity is how many items of one stream may wait for the
+	// loop over it (see Stream); their bytes are limited too, to 4 MiB. Zero
+	// means 1024.
+	StreamBufferCapacity int
+
 	// Logger gets what happens to the connection (Info), what goes wrong
 	// without an error to return (Warn), and calls nobody handles (Debug).
 	// Nil discards.
@@ -115,6 +123,7 @@ func (o Options) check() (Options, *url.URL, error) {
 	}{
 		{"MaximumReceiveMessageSize", &o.MaximumReceiveMessageSize, defaultMaximumReceive},
 		{"HandlerQueue", &o.HandlerQueue, defaultHandlerQueue},
+		{"StreamBufferCapacity", &o.StreamBufferCapacity, defaultStreamBuffer},
 	} {
 		if *n.value < 0 {
 			return o, nil, fmt.Errorf("client: Options.%s: %d is negative", n.name, *n.value)

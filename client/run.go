@@ -37,6 +37,7 @@ func (c *Client) run(l *life, s *session) {
 	}})
 	l.in.close()
 	dispatcher.Wait()
+	l.join()
 }
 
 // reconnect asks the policy and connects until one of them gives up. It

@@ -18,7 +18,8 @@ import (
 type session struct {
 	// Fixed.
 	client       *Client
-	in           *inbox
+	life         *life
+	in           *inbox // of the life
 	protocol     protocol.Protocol
 	ws           *websocket.Conn
 	raw          io.Closer // what ws runs on
@@ -53,10 +54,11 @@ type ending struct {
 	sayClose, polite bool
 }
 
-func newSession(c *Client, in *inbox, ws *websocket.Conn, raw io.Closer, connectionID string, rest []byte) *session {
+func newSession(c *Client, l *life, ws *websocket.Conn, raw io.Closer, connectionID string, rest []byte) *session {
 	return &session{
 		client:       c,
-		in:           in,
+		life:         l,
+		in:           l.in,
 		protocol:     c.opts.Protocol,
 		ws:           ws,
 		raw:          raw,
@@ -293,12 +295,12 @@ func (s *session) handle(m *protocol.Message) error {
 	case protocol.Completion:
 		s.calls.complete(m)
 	case protocol.StreamItem:
-		s.calls.refuseItem(m)
+		return s.handleItem(m)
 	case protocol.Close:
 		s.handleClose(m)
 		return errEnded
 	}
-	return nil // pings, and what only streams and stateful reconnect need
+	return nil // pings, and what only stateful reconnect needs
 }
 
 // handleInvocation queues a copy for the handlers.
