@@ -9,11 +9,15 @@ import (
 // the machinery of cancellation is made only when somebody does.
 type callContext struct {
 	context.Context // the connection's
+	conn            *conn
 
-	mu        sync.Mutex
-	inner     context.Context // made on demand, ends with the call
-	cancelled context.CancelFunc
-	over      bool
+	holdsSlot bool // guarded by calls.mu: it counts as one of the calls that run at once
+
+	mu    sync.Mutex
+	inner context.Context // made on demand, ends with the call
+	stop  context.CancelFunc
+	over  bool // the client has cancelled, or the call has ended
+	asked bool // the client has cancelled
 }
 
 // real returns the context that carries the cancellation.
@@ -21,9 +25,9 @@ func (x *callContext) real() context.Context {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.inner == nil {
-		x.inner, x.cancelled = context.WithCancel(x.Context)
+		x.inner, x.stop = context.WithCancel(x.Context)
 		if x.over {
-			x.cancelled()
+			x.stop()
 		}
 	}
 	return x.inner
@@ -46,6 +50,9 @@ func (x *callContext) Err() error {
 // Value answers from the context that carries the cancellation once there is
 // one, so that contexts derived from this one end with it cheaply.
 func (x *callContext) Value(key any) any {
+	if _, own := key.(callKey); own {
+		return x
+	}
 	x.mu.Lock()
 	inner := x.inner
 	x.mu.Unlock()
@@ -55,12 +62,30 @@ func (x *callContext) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// cancel ends the context.
+// callKey finds the callContext behind a context.
+type callKey struct{}
+
+// cancelled reports whether the client has cancelled the call.
+func (x *callContext) cancelled() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.asked
+}
+
+// cancel ends the context because the client wants it.
 func (x *callContext) cancel() {
+	x.mu.Lock()
+	x.asked = true
+	x.mu.Unlock()
+	x.end()
+}
+
+// end ends the context.
+func (x *callContext) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	if x.cancelled != nil {
-		x.cancelled()
+	if x.stop != nil {
+		x.stop()
 	}
 }

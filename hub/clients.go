@@ -103,7 +103,7 @@ func (s SingleClient) Send(ctx context.Context, target string, args ...any) erro
 		return err
 	}
 	if c := s.h.registry.conn(s.id); c != nil {
-		return s.h.sendHere(c, target, args)
+		return s.h.sendHere(c, "", target, args)
 	}
 	if s.h.relay == nil {
 		return nil
@@ -295,7 +295,7 @@ func (r *Recipients) sendEach(ctx context.Context, target string, args []any) er
 			continue
 		}
 		if c := r.h.registry.conn(id); c != nil {
-			if err := r.h.sendHere(c, target, args); err != nil {
+			if err := r.h.sendHere(c, "", target, args); err != nil {
 				return err
 			}
 			continue

@@ -33,6 +33,8 @@ type conn struct {
 	out   outbound
 	calls calls
 
+	uploads uploads
+
 	// lastRecord is when the last record was handled, in nanoseconds of the
 	// transport's age; pinged is set by the client's first ping, which
 	// starts its timeout clock; blocked is set while the reader waits for
@@ -125,6 +127,7 @@ func (c *conn) teardown(cause error) {
 	if !c.registered {
 		return
 	}
+	c.endQuestions()
 	if c.calls.awaitConnected() {
 		c.hub.runDisconnected(c, cause)
 	}

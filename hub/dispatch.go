@@ -21,17 +21,24 @@ const yieldAbove = 128
 type invocation struct {
 	record  []byte
 	message protocol.Message
-	ctx     *callContext // nil for calls that nobody can cancel
+	ctx     *callContext
+	beside  bool        // runs beside the others: a stream in either direction
+	uploads []*incoming // the client's streams, in the order of the parameters
+	refusal string      // answered instead of being run
 }
 
 // calls is a connection's queue of calls and those that run. An invoker exists
-// only while calls are queued.
+// only while calls are queued. Streams take no invoker: each starts, on a
+// goroutine of its own, once every call before it has.
 type calls struct {
 	mu        sync.Mutex
 	queue     []*invocation
 	active    []*invocation
 	bytes     int // of the queue
 	invokers  int
+	beside    int // streams queued and running
+	uploading int // of those, plain calls with an upload
+	lent      int // methods that run on without the slot they gave back
 	closed    bool
 	connected chan struct{} // closed when OnConnected is over; nil from then on
 	accepted  bool          // OnConnected succeeded
@@ -78,11 +85,13 @@ func (q *calls) awaitConnected() bool {
 // reader; the client's timeout clock stands still meanwhile.
 func (c *conn) dispatch(in *invocation) {
 	q := &c.calls
-	if len(in.message.InvocationID) > 0 {
-		in.ctx = &callContext{Context: c.ctx}
-	}
+	in.ctx = &callContext{Context: c.ctx, conn: c}
+	in.beside = in.message.Type == protocol.StreamInvocation || len(in.message.StreamIDs) > 0
 	size := in.size()
 	q.mu.Lock()
+	if in.beside {
+		q.admit(c, in)
+	}
 	for !q.closed && (len(q.queue) >= c.hub.opts.InvocationQueue || len(q.queue) > 0 && q.bytes+size > maxQueuedCallBytes) {
 		c.awaitCalls(nil)
 	}
@@ -90,6 +99,18 @@ func (c *conn) dispatch(in *invocation) {
 		q.mu.Unlock()
 		c.hub.recycle(in)
 		return
+	}
+	if in.beside {
+		q.beside++
+		if in.message.Type == protocol.Invocation {
+			q.uploading++
+		}
+		c.openUploads(in)
+		if q.connected == nil && len(q.queue) == 0 {
+			q.startBeside(c, in)
+			q.mu.Unlock()
+			return
+		}
 	}
 	q.queue = append(q.queue, in)
 	q.bytes += size
@@ -101,6 +122,67 @@ func (c *conn) dispatch(in *invocation) {
 	q.mu.Unlock()
 	if start {
 		go c.invoke()
+	}
+}
+
+// admit decides whether one more stream may run; one that may not waits in
+// line for its refusal like a plain call. q.mu is held.
+func (q *calls) admit(c *conn, in *invocation) {
+	target := string(in.message.Target)
+	switch {
+	case in.message.Type == protocol.StreamInvocation && q.streams(in.message.InvocationID):
+		in.refusal = "Invocation ID '" + string(in.message.InvocationID) + "' is already in use."
+	case q.beside >= c.hub.opts.MaximumStreamsPerConnection:
+		in.refusal = "An unexpected error occurred invoking '" + target + "' on the server. HubException: Too many streams on this connection."
+	default:
+		return
+	}
+	in.beside = false
+}
+
+// streams reports whether a stream with that id is queued or runs; q.mu is held.
+func (q *calls) streams(id []byte) bool {
+	for _, list := range [][]*invocation{q.active, q.queue} {
+		for _, in := range list {
+			if in.beside && in.message.Type == protocol.StreamInvocation && string(in.message.InvocationID) == string(id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startBeside starts a stream; q.mu is held.
+func (q *calls) startBeside(c *conn, in *invocation) {
+	q.active = append(q.active, in)
+	c.running.Add(1)
+	go c.runBeside(in) // joined through running
+}
+
+// runBeside runs a stream and answers it.
+func (c *conn) runBeside(in *invocation) {
+	defer c.running.Done()
+	writer := c.call(in)
+	q := &c.calls
+	q.mu.Lock()
+	q.forget(in)
+	q.beside--
+	if in.message.Type == protocol.Invocation {
+		q.uploading--
+	}
+	q.progress()
+	q.mu.Unlock()
+	c.hub.recycle(in)
+	if writer {
+		c.writeQueue()
+	}
+}
+
+// progress wakes whoever waits for the next step of the calls; q.mu is held.
+func (q *calls) progress() {
+	if q.room != nil {
+		close(q.room)
+		q.room = nil
 	}
 }
 
@@ -122,7 +204,7 @@ func (c *conn) awaitCalls(expired <-chan time.Time) {
 }
 
 // finishCalls gives the calls that the client sent before its polite end the
-// time of a close to be run.
+// time of a close to be run. Streams to the client have lost their reader.
 func (c *conn) finishCalls() {
 	until := time.Now().Add(c.hub.opts.CloseTimeout) // before the timer, which fires only once
 	expired := time.NewTimer(c.hub.opts.CloseTimeout)
@@ -130,7 +212,7 @@ func (c *conn) finishCalls() {
 	q := &c.calls
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.invokers > 0 && !q.closed && c.ctx.Err() == nil && time.Now().Before(until) {
+	for q.invokers+q.lent+q.uploading > 0 && !q.closed && c.ctx.Err() == nil && time.Now().Before(until) {
 		c.awaitCalls(expired.C)
 	}
 }
@@ -144,42 +226,19 @@ func (in *invocation) size() int { return cap(in.record) + 24*cap(in.message.Arg
 
 // invokeQueued is an invoker: it runs queued calls until none is left. An
 // invoker whose last answer found the outbound queue idle goes on as the
-// writer, which spares starting one; from then on it is no invoker.
+// writer, which spares starting one; from then on it is no invoker. Neither is
+// one whose method has given back its slot.
 func (c *conn) invokeQueued() {
 	defer c.running.Done()
-	q := &c.calls
 	var done *invocation
 	writer := false
 	for {
-		q.mu.Lock()
-		if done != nil {
-			q.forget(done)
-		}
-		if len(q.queue) == 0 || q.closed || c.closing.Load() != 0 { // teardown drops what is left
-			q.invokers--
-			if q.invokers == 0 {
-				q.queue, q.active = nil, nil
-				if q.room != nil {
-					close(q.room)
-					q.room = nil
-				}
-			}
-			q.mu.Unlock()
-			break
-		}
-		in := q.queue[0]
-		q.bytes -= in.size()
-		n := copy(q.queue, q.queue[1:])
-		q.queue[n] = nil
-		q.queue = q.queue[:n]
-		q.active = append(q.active, in)
-		if q.room != nil {
-			close(q.room)
-			q.room = nil
-		}
-		q.mu.Unlock()
+		in := c.calls.next(c, done)
 		if done != nil {
 			c.hub.recycle(done)
+		}
+		if in == nil {
+			break
 		}
 		if writer { // the next call may take its time
 			go c.write()
@@ -187,13 +246,98 @@ func (c *conn) invokeQueued() {
 		writer = c.call(in)
 		done = in
 	}
-	if done != nil {
-		c.hub.recycle(done)
-	}
 	if writer {
 		c.writeQueue()
 	}
 }
+
+// next ends the call that an invoker has done, if any, and returns the one to
+// run next; nil ends the invoker. Streams whose turn it is are started.
+func (q *calls) next(c *conn, done *invocation) *invocation {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if done != nil {
+		q.forget(done)
+		if !done.ctx.holdsSlot {
+			q.lent--
+			q.progress()
+			return nil
+		}
+	}
+	over := q.closed || c.closing.Load() != 0 // teardown drops what is left
+	if !over {
+		q.startHead(c)
+	}
+	if over || len(q.queue) == 0 {
+		q.invokers--
+		if q.invokers == 0 {
+			q.progress()
+			if len(q.active) == 0 {
+				q.queue, q.active = nil, nil
+			}
+		}
+		return nil
+	}
+	in := q.pop()
+	in.ctx.holdsSlot = true
+	q.active = append(q.active, in)
+	q.startHead(c)
+	q.progress()
+	return in
+}
+
+// startHead starts the streams at the head of the queue; q.mu is held.
+func (q *calls) startHead(c *conn) {
+	for len(q.queue) > 0 && q.queue[0].beside {
+		q.startBeside(c, q.pop())
+		q.progress()
+	}
+}
+
+// pop takes the head off the queue; q.mu is held.
+func (q *calls) pop() *invocation {
+	in := q.queue[0]
+	q.bytes -= in.size()
+	n := copy(q.queue, q.queue[1:])
+	q.queue[n] = nil
+	q.queue = q.queue[:n]
+	return in
+}
+
+// giveBack makes room for the next call while a method waits for an answer of
+// a client, which may first want to call in turn. The method keeps running and
+// does not take the slot again. Calls that hold none, and contexts that are no
+// call's, change nothing.
+func giveBack(ctx context.Context) error {
+	x, _ := ctx.Value(callKey{}).(*callContext)
+	if x == nil {
+		return nil
+	}
+	c := x.conn
+	q := &c.calls
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !x.holdsSlot {
+		return nil
+	}
+	if q.lent >= maxLentSlots {
+		return Errorf("Too many methods of this connection wait for client results.")
+	}
+	x.holdsSlot = false
+	q.lent++
+	q.invokers--
+	q.startHead(c)
+	if len(q.queue) > 0 && !q.closed {
+		q.invokers++
+		c.running.Add(1)
+		go c.invoke()
+	}
+	return nil
+}
+
+// maxLentSlots bounds the methods of one connection that run beyond the
+// parallel limit because they wait for a client.
+const maxLentSlots = 64
 
 // forget takes a call out of the active ones; q.mu is held.
 func (q *calls) forget(in *invocation) {
@@ -215,7 +359,7 @@ func (c *conn) cancelCall(id []byte) {
 	defer q.mu.Unlock()
 	for _, list := range [][]*invocation{q.active, q.queue} {
 		for _, in := range list {
-			if in.ctx != nil && string(in.message.InvocationID) == string(id) {
+			if len(id) > 0 && string(in.message.InvocationID) == string(id) {
 				in.ctx.cancel()
 				return
 			}
@@ -239,10 +383,12 @@ func (q *calls) close(c *conn) {
 // become the writer.
 func (c *conn) call(in *invocation) (writer bool) {
 	k := call{caller: &c.caller, in: in, target: view(in.message.Target)}
-	ctx := c.ctx
-	if in.ctx != nil {
-		ctx = in.ctx
-		defer in.ctx.cancel()
+	ctx := in.ctx
+	defer ctx.end()
+	defer c.closeUploads(in)
+	if in.refusal != "" {
+		c.hub.stats.failed.Add(1)
+		return c.fail(in, in.refusal)
 	}
 	m := c.hub.method(in.message.Target)
 	c.hub.stats.invocations.Add(1)
@@ -255,6 +401,9 @@ func (c *conn) call(in *invocation) (writer bool) {
 	switch {
 	case k.unencodable != nil:
 		c.end(ErrUnencodable.because(k.unencodable))
+	case err != nil && m.streaming && ctx.cancelled():
+		k.complete()
+		writer = c.reply(k.reply)
 	case err != nil:
 		c.hub.stats.failed.Add(1)
 		c.hub.logCallError(&k, err)

@@ -44,10 +44,11 @@ var (
 	// backplane does not reach them now, or its publish queue is full.
 	ErrUnavailable = errors.New("hub: backplane unavailable")
 
-	// ErrNoAnswer: the instance that owns the connection did not
-	// acknowledge a group change in time. It may have made it, or refused it:
-	// the wire between instances has no word for a refusal.
-	ErrNoAnswer = errors.New("hub: the connection's instance did not answer")
+	// ErrNoAnswer: the client did not answer within ClientResultTimeout, or
+	// the instance that owns the connection did not acknowledge a group
+	// change within AckTimeout. That one may have made it, or refused it: the
+	// wire between instances has no word for a refusal.
+	ErrNoAnswer = errors.New("hub: no answer in time")
 
 	// ErrTooManyGroups: the connection is in MaximumGroupsPerConnection
 	// groups already.

@@ -35,6 +35,7 @@ type Hub struct {
 	disconnected func(context.Context, *Caller, error)
 
 	stats       counters
+	questions   questions
 	queuedBytes atomic.Int64
 	behind      atomic.Bool // some writer has a long queue
 
@@ -50,6 +51,7 @@ type Hub struct {
 	serving     sync.WaitGroup
 	waiting     sync.WaitGroup // for serving, on behalf of Shutdown
 	ready       chan struct{}  // closed once the standing channels are live
+	over        chan struct{}  // closed when Run's context has ended
 }
 
 // A state is where a hub stands in its life; it only grows.
@@ -77,6 +79,7 @@ func New(opts Options) (*Hub, error) {
 		registry: newRegistry(),
 		methods:  make(map[string]*Method),
 		ready:    make(chan struct{}),
+		over:     make(chan struct{}),
 
 		handshaking: make(map[transport.Conn]struct{}),
 	}
@@ -199,6 +202,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	own.Go(func() { h.keepAlive(ctx) })
 	<-ctx.Done()
 
+	close(h.over)
 	h.refuse(stopped)
 	h.dropAfter(farewell)
 	h.serving.Wait()
@@ -295,7 +299,7 @@ func (h *Hub) method(target []byte) *Method {
 }
 
 func (h *Hub) recycle(in *invocation) {
-	in.ctx = nil
+	in.ctx, in.beside, in.refusal = nil, false, ""
 	if in.size() > replyKeep {
 		in.record, in.message = nil, protocol.Message{}
 	}

@@ -2,10 +2,11 @@ package hub
 
 import "github.com/switchboard-hub/switchboard/hub/transport"
 
-// sendHere queues a message for one connection of this instance.
-func (h *Hub) sendHere(c *conn, target string, args []any) error {
+// sendHere queues a message for one connection of this instance. The id is
+// that of a question, empty where no answer is wanted.
+func (h *Hub) sendHere(c *conn, id, target string, args []any) error {
 	m := h.replyMessage()
-	buf, err := c.protocol.AppendInvocation(m.Buffer(), "", target, args)
+	buf, err := c.protocol.AppendInvocation(m.Buffer(), id, target, args)
 	if err != nil {
 		return err
 	}

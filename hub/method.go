@@ -12,17 +12,22 @@ import (
 )
 
 // A Method is a hub method made of a plain function by Func0 to Func4, Action0
-// to Action4 or Dynamic. The number counts the arguments on the wire.
+// to Action4, Stream0 to Stream4 or the Dynamic ones. The number counts the
+// function's parameters behind the caller; those that are an *Upload are
+// streams of the client, all others arguments on the wire.
 type Method struct {
-	target string
-	arity  int // dynamic for any number
-	rules  []Rule
+	target    string
+	arity     int // arguments; dynamic for any number
+	uploads   int // client streams
+	streaming bool
+	rules     []Rule
 
-	// call binds, admits, calls and encodes without boxing anything; bind
-	// and invoke do the same in steps, for filters.
+	// call binds, admits, calls and answers without boxing anything; bind,
+	// invoke and answer do the same in steps, for filters.
 	call   func(ctx context.Context, k *call) error
 	bind   func(k *call) ([]any, error)
 	invoke func(ctx context.Context, from *Caller, args []any) (any, error)
+	answer func(ctx context.Context, k *call, result any) error
 }
 
 // dynamic is the arity of methods that take any number of arguments.
@@ -51,6 +56,10 @@ type call struct {
 	in     *invocation
 	method *Method
 	target string // the method's own spelling, or the client's where unknown
+
+	arguments int  // bound so far
+	uploads   int  // bound so far
+	midway    bool // items may have been sent
 
 	ctx         context.Context
 	reply       *transport.Message
@@ -92,8 +101,7 @@ func (m *Method) run(ctx context.Context, k *call, filters []Filter) error {
 	if err != nil {
 		return err
 	}
-	answer(k, result)
-	return nil
+	return m.answer(ctx, k, result)
 }
 
 // admit applies the method's rules, after binding and before the call, and
@@ -104,20 +112,34 @@ func (k *call) admit() error {
 			return &refusal{err}
 		}
 	}
-	if k.in.message.Type == protocol.StreamInvocation {
+	switch streaming := k.in.message.Type == protocol.StreamInvocation; {
+	case streaming && !k.method.streaming:
 		return errNotStreaming
+	case !streaming && k.method.streaming:
+		return errStreaming
 	}
-	if n := len(k.in.message.StreamIDs); n > 0 {
-		return Errorf("Client sent %d stream(s), Hub method expects 0.", n)
+	if n := len(k.in.message.StreamIDs); n != k.method.uploads {
+		return Errorf("Client sent %d stream(s), Hub method expects %d.", n, k.method.uploads)
 	}
 	return nil
 }
 
-var errNotStreaming = errors.New("hub: streaming invocation of a plain method")
+// What a method cannot be called with or has not given, told in SignalR's words.
+var (
+	errNotStreaming = errors.New("hub: streaming invocation of a plain method")
+	errStreaming    = errors.New("hub: plain invocation of a streaming method")
+	errNoStream     = errors.New("hub: the streaming method returned no stream")
+)
 
-// argument decodes one argument into its type.
-func argument[T any](k *call, i int) (T, error) {
-	v, err := protocol.Decode[T](k.caller.c.protocol, k.in.message.Arguments[i])
+// argument binds the next parameter: an upload, or the next argument decoded
+// into its type.
+func argument[T any](k *call, upload bool) (T, error) {
+	if upload {
+		return nextUpload[T](k), nil
+	}
+	raw := k.in.message.Arguments[k.arguments]
+	k.arguments++
+	v, err := protocol.Decode[T](k.caller.c.protocol, raw)
 	if err != nil {
 		return v, &bindError{bindMismatch}
 	}
@@ -160,6 +182,12 @@ func (k *call) errorText(err error, detailed bool) string {
 		return "Failed to invoke '" + k.target + "' because user is unauthorized"
 	case errors.Is(err, errNotStreaming):
 		return "The client attempted to invoke the non-streaming '" + k.target + "' method with a streaming invocation."
+	case errors.Is(err, errStreaming):
+		return "The client attempted to invoke the streaming '" + k.target + "' method with a non-streaming invocation."
+	case errors.Is(err, errNoStream):
+		return "The value returned by the streaming method '" + k.target + "' is not a ChannelReader<> or IAsyncEnumerable<>."
+	case k.midway:
+		return "An error occurred on the server while streaming results." + detail(err, detailed)
 	}
 	return "An unexpected error occurred invoking '" + k.target + "' on the server." + detail(err, detailed)
 }
@@ -174,7 +202,9 @@ func (h *Hub) logCallError(k *call, err error) {
 	var bind *bindError
 	var no *refusal
 	level := slog.LevelWarn
-	if errors.As(err, &forClient) || errors.As(err, &bind) || errors.As(err, &no) || errors.Is(err, errNotStreaming) || errors.Is(err, context.Canceled) || k.caller.c.ctx.Err() != nil {
+	usual := errors.As(err, &forClient) || errors.As(err, &bind) || errors.As(err, &no) ||
+		errors.Is(err, errNotStreaming) || errors.Is(err, errStreaming) || errors.Is(err, context.Canceled)
+	if usual || k.caller.c.ctx.Err() != nil {
 		level = slog.LevelDebug
 	}
 	h.opts.Logger.Log(context.Background(), level, "call failed", slog.String("target", k.target), slog.String("conn", k.caller.ConnectionID()), slog.Any("err", err))

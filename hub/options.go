@@ -26,6 +26,9 @@ const (
 	DefaultInvocationQueue           = 64
 	DefaultGroupsPerConnection       = 1000
 	DefaultAckTimeout                = 30 * time.Second
+	DefaultClientResultTimeout       = 30 * time.Second
+	DefaultStreamBufferCapacity      = 10
+	DefaultStreamsPerConnection      = 100
 	DefaultBackplaneTimeout          = 5 * time.Second
 )
 
@@ -152,6 +155,20 @@ type Options struct {
 	// means 64.
 	InvocationQueue int
 
+	// StreamBufferCapacity is how many items of one upload wait for its
+	// method; see Upload for what happens beyond. Zero means 10.
+	// SignalR: HubOptions.StreamBufferCapacity.
+	StreamBufferCapacity int
+
+	// MaximumStreamsPerConnection bounds the streams of one connection, in
+	// either direction, that run or wait for their turn; further ones are
+	// refused with an error. Zero means 100.
+	MaximumStreamsPerConnection int
+
+	// ClientResultTimeout bounds the wait for a client's result (see Invoke).
+	// Zero means 30 s.
+	ClientResultTimeout time.Duration
+
 	// MaximumGroupsPerConnection bounds the groups of one connection. Zero
 	// means 1,000.
 	MaximumGroupsPerConnection int
@@ -189,6 +206,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"WriteTimeout", &o.WriteTimeout, DefaultWriteTimeout},
 		{"CloseTimeout", &o.CloseTimeout, DefaultCloseTimeout},
 		{"AckTimeout", &o.AckTimeout, DefaultAckTimeout},
+		{"ClientResultTimeout", &o.ClientResultTimeout, DefaultClientResultTimeout},
 	} {
 		if *d.value < 0 {
 			return o, fmt.Errorf("hub: Options.%s is negative", d.field)
@@ -207,6 +225,8 @@ func (o Options) withDefaults() (Options, error) {
 		{"OutboundBytes", &o.OutboundBytes, DefaultOutboundBytes},
 		{"OutboundTotalBytes", &o.OutboundTotalBytes, DefaultOutboundTotalBytes},
 		{"InvocationQueue", &o.InvocationQueue, DefaultInvocationQueue},
+		{"StreamBufferCapacity", &o.StreamBufferCapacity, DefaultStreamBufferCapacity},
+		{"MaximumStreamsPerConnection", &o.MaximumStreamsPerConnection, DefaultStreamsPerConnection},
 		{"MaximumGroupsPerConnection", &o.MaximumGroupsPerConnection, DefaultGroupsPerConnection},
 	} {
 		if *n.value < 0 {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -125,10 +126,17 @@ func (h *Hub) overfull(o *outbound, size int) bool {
 // has caught up or the connection has ended. It reports whether the caller has
 // become the writer and must run or start writeQueue.
 func (c *conn) reply(m *transport.Message) (writer bool) {
+	writer, _ = c.replyWithin(c.ctx, m, c.hub.opts.OutboundMessages/replyShare, c.hub.opts.OutboundBytes/replyShare)
+	return writer
+}
+
+// replyWithin is reply that waits while more messages or bytes are queued, and
+// no longer than ctx. It also reports whether it took the message.
+func (c *conn) replyWithin(ctx context.Context, m *transport.Message, messages, bytes int) (writer, took bool) {
 	o := &c.out
 	m.Retain(1)
 	o.mu.Lock()
-	for !o.closed && (o.length() > c.hub.opts.OutboundMessages/replyShare || o.bytes > c.hub.opts.OutboundBytes/replyShare) {
+	for !o.closed && (o.length() > messages || o.bytes > bytes) {
 		if o.drained == nil {
 			o.drained = make(chan struct{})
 		}
@@ -136,21 +144,21 @@ func (c *conn) reply(m *transport.Message) (writer bool) {
 		o.mu.Unlock()
 		select {
 		case <-drained:
-		case <-c.ctx.Done():
+		case <-ctx.Done():
 			m.Release(1)
-			return false
+			return false, false
 		}
 		o.mu.Lock()
 	}
 	if o.closed {
 		o.mu.Unlock()
 		m.Release(1)
-		return false
+		return false, false
 	}
 	o.push(m)
 	writer = c.claimWriter()
 	o.mu.Unlock()
-	return writer
+	return writer, true
 }
 
 // claimWriter marks the writer as there and says whether it has to be started;

@@ -208,7 +208,7 @@ func (r *relay) deliver(channel string, payload []byte) {
 		err = r.deliverTo(r.hub.registry.user(name), payload, false)
 	case dialect.Connection:
 		if c := r.hub.registry.conn(name); c != nil {
-			err = r.deliverTo(&set{members: []*conn{c}}, payload, false)
+			err = r.deliverOne(c, payload)
 		}
 	case dialect.GroupCommands:
 		err = r.groupCommand(payload)
@@ -217,6 +217,8 @@ func (r *relay) deliver(channel string, payload []byte) {
 		if id, err = dialect.ParseAck(payload); err == nil {
 			r.waiters.done(id)
 		}
+	case dialect.Return:
+		err = r.clientResult(payload)
 	}
 	r.hub.stats.received.Add(1)
 	if err != nil {
@@ -236,6 +238,33 @@ func (r *relay) deliverTo(s *set, payload []byte, exclusions bool) error {
 	if err := dialect.ParseInvocation(payload, &r.in); err != nil {
 		return err
 	}
+	r.deliverParsed(s, exclusions)
+	return nil
+}
+
+// deliverOne queues an invocation for one connection, which may have to answer
+// it.
+func (r *relay) deliverOne(c *conn, payload []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := dialect.ParseInvocation(payload, &r.in); err != nil {
+		return err
+	}
+	if len(r.in.InvocationID) > 0 && r.in.ReturnChannel != nil {
+		kind, _, ok := r.hub.names.ParseChannel(view(r.in.ReturnChannel))
+		if !ok || kind != dialect.Return {
+			return fmt.Errorf("hub: %.64q is no return channel of this hub", r.in.ReturnChannel)
+		}
+		if !r.register(c, r.in.InvocationID, r.in.ReturnChannel) {
+			return nil
+		}
+	}
+	r.deliverParsed(&set{members: []*conn{c}}, false)
+	return nil
+}
+
+// deliverParsed queues the parsed invocation; r.mu is held.
+func (r *relay) deliverParsed(s *set, exclusions bool) {
 	excluded := r.excluded[:0]
 	if exclusions {
 		for _, id := range r.in.Excluded {
@@ -262,7 +291,6 @@ func (r *relay) deliverTo(s *set, payload []byte, exclusions bool) error {
 	}
 	clear(excluded)
 	r.excluded = excluded[:0]
-	return nil
 }
 
 // transcode makes the frame for a protocol that the sender left out from one

@@ -292,17 +292,36 @@ func (c *conn) record(r *records, body []byte) error {
 	case protocol.Close:
 		c.finishCalls()
 		c.end(ErrClosedByClient)
-	case protocol.Completion, protocol.StreamItem:
-		// Nobody here asked, or no longer waits.
-		c.hub.stats.strays.Add(1)
+	case protocol.StreamItem:
+		if !c.upload(&in.message) {
+			c.hub.stats.strays.Add(1)
+		}
+	case protocol.Completion:
+		return c.completion(&in.message)
 	}
 	return nil
+}
+
+// completion ends an upload or answers a question. One that does neither is
+// late, or nobody asked.
+func (c *conn) completion(m *protocol.Message) error {
+	if c.endUpload(m) {
+		return nil
+	}
+	known, err := c.answer(m)
+	if !known && err == nil {
+		c.hub.stats.strays.Add(1)
+	}
+	return err
 }
 
 // failure is the reason behind an error of the reader or writer.
 func failure(err error) error {
 	var broken *protocol.Error
+	var reason *ended
 	switch {
+	case errors.As(err, &reason):
+		return err
 	case errors.Is(err, protocol.ErrTooLarge):
 		return ErrMessageTooBig.because(err)
 	case errors.As(err, &broken):

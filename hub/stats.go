@@ -9,6 +9,9 @@ type counters struct {
 	failed          atomic.Uint64
 	records         atomic.Uint64
 	strays          atomic.Uint64
+	streamed        atomic.Uint64
+	uploadWaits     atomic.Uint64
+	uploadsStalled  atomic.Uint64
 	sent            atomic.Uint64
 	dropped         atomic.Uint64
 	published       atomic.Uint64
@@ -44,6 +47,10 @@ type Stats struct {
 	Invocations    uint64 // calls run
 	FailedCalls    uint64 // of those, answered with an error
 	StrayAnswers   uint64 // completions and items that nobody asked for
+	StreamItems    uint64 // sent by streaming methods
+	UploadWaits    uint64 // times that a reader waited because uploads were not read
+	UploadsStalled uint64 // of those, ended with ErrUploadStalled
+	PendingResults int    // now, client results that are waited for here
 	MessagesSent   uint64 // handed to transports
 	MessagesUnsent uint64 // queued for connections that ended first
 
@@ -60,6 +67,8 @@ func (h *Hub) Stats() Stats {
 		QueuedBytes: int(h.queuedBytes.Load()), Opened: h.stats.opened.Load(), Disconnects: map[string]uint64{},
 		Records: h.stats.records.Load(), Invocations: h.stats.invocations.Load(), FailedCalls: h.stats.failed.Load(),
 		StrayAnswers: h.stats.strays.Load(), MessagesSent: h.stats.sent.Load(), MessagesUnsent: h.stats.dropped.Load(),
+		StreamItems: h.stats.streamed.Load(), UploadWaits: h.stats.uploadWaits.Load(),
+		UploadsStalled: h.stats.uploadsStalled.Load(), PendingResults: h.questions.count(),
 		Published: h.stats.published.Load(), Received: h.stats.received.Load(), Malformed: h.stats.malformed.Load(),
 		Transcoded: h.stats.transcoded.Load(), RefusedCommands: h.stats.refusedCommands.Load(),
 	}
