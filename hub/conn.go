@@ -34,6 +34,7 @@ type conn struct {
 	calls calls
 
 	uploads uploads
+	resume  *resumption // fixed; nil without stateful reconnects
 
 	// lastRecord is when the last record was handled, in nanoseconds of the
 	// transport's age; pinged is set by the client's first ping, which
@@ -98,6 +99,9 @@ func (c *conn) endOver(cause error, alive bool) {
 	}
 	d := disconnectOf(cause)
 	c.cancel(cause)
+	if c.resume != nil {
+		alive = c.stopResuming() && alive
+	}
 	if !alive {
 		c.abandon()
 		c.transport.CloseNow()

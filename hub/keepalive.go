@@ -42,6 +42,9 @@ func (h *Hub) check(c *conn) {
 		}
 		return
 	}
+	if c.resume != nil {
+		c.checkAcks(age)
+	}
 	blocked := c.blocked.Load() // before lastRecord: the reader sets them the other way round
 	silent := age - time.Duration(c.lastRecord.Load())
 	switch {

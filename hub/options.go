@@ -28,6 +28,7 @@ const (
 	DefaultAckTimeout                = 30 * time.Second
 	DefaultClientResultTimeout       = 30 * time.Second
 	DefaultStreamBufferCapacity      = 10
+	DefaultStatefulReconnectBuffer   = 100000
 	DefaultStreamsPerConnection      = 100
 	DefaultBackplaneTimeout          = 5 * time.Second
 )
@@ -155,6 +156,19 @@ type Options struct {
 	// means 64.
 	InvocationQueue int
 
+	// AllowStatefulReconnects lets clients that ask for it go on, after their
+	// WebSocket broke, on another one: nothing is lost or repeated, and
+	// neither OnDisconnected nor OnConnected runs. Off by default.
+	// SignalR: HttpConnectionDispatcherOptions.AllowStatefulReconnects.
+	AllowStatefulReconnects bool
+
+	// StatefulReconnectBufferSize is how many bytes may have been sent to
+	// such a client without being acknowledged; then nothing more is written
+	// until it acknowledges, and one that does not within WriteTimeout ends
+	// with ErrSlowConsumer. Zero means 100,000.
+	// SignalR: HubOptions.StatefulReconnectBufferSize.
+	StatefulReconnectBufferSize int
+
 	// StreamBufferCapacity is how many items of one upload wait for its
 	// method; see Upload for what happens beyond. Zero means 10.
 	// SignalR: HubOptions.StreamBufferCapacity.
@@ -225,6 +239,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"OutboundBytes", &o.OutboundBytes, DefaultOutboundBytes},
 		{"OutboundTotalBytes", &o.OutboundTotalBytes, DefaultOutboundTotalBytes},
 		{"InvocationQueue", &o.InvocationQueue, DefaultInvocationQueue},
+		{"StatefulReconnectBufferSize", &o.StatefulReconnectBufferSize, DefaultStatefulReconnectBuffer},
 		{"StreamBufferCapacity", &o.StreamBufferCapacity, DefaultStreamBufferCapacity},
 		{"MaximumStreamsPerConnection", &o.MaximumStreamsPerConnection, DefaultStreamsPerConnection},
 		{"MaximumGroupsPerConnection", &o.MaximumGroupsPerConnection, DefaultGroupsPerConnection},

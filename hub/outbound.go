@@ -45,6 +45,9 @@ type outbound struct {
 
 func (o *outbound) length() int { return len(o.queue) - o.head }
 
+// pending reports whether a writer has something to do; o.mu is held.
+func (o *outbound) pending() bool { return o.length() > 0 || o.final != 0 }
+
 // push appends m; o.mu is held.
 func (o *outbound) push(m *transport.Message) {
 	if o.queue == nil {
@@ -66,7 +69,11 @@ func (o *outbound) push(m *transport.Message) {
 // take moves up to a batch of messages into batch; o.mu is held. The time for
 // a write is counted for each batch, so a batch is no more than a slow but
 // steady client can take in that time.
-func (o *outbound) take(batch []*transport.Message) []*transport.Message {
+func (c *conn) take(batch []*transport.Message) []*transport.Message {
+	if c.resume != nil {
+		return c.takeKeeping(batch)
+	}
+	o := &c.out
 	n, size := 0, 0
 	for n < min(o.length(), cap(batch)) {
 		size += o.queue[o.head+n].Size()
@@ -81,6 +88,41 @@ func (o *outbound) take(batch []*transport.Message) []*transport.Message {
 	o.greeted = true
 	if o.head == len(o.queue) {
 		o.queue, o.head = o.queue[:0], 0
+	}
+	return batch
+}
+
+// takeKeeping is take for stateful reconnects: it keeps what it takes until the
+// client has acknowledged it, and takes no more while too much is kept.
+func (c *conn) takeKeeping(batch []*transport.Message) []*transport.Message {
+	o, r := &c.out, c.resume
+	size := 0
+	batch = append(batch[:0], r.due...)
+	clear(r.due)
+	r.due = r.due[:0]
+	for o.length() > 0 && len(batch) < cap(batch) && (!r.paused() || o.closed) {
+		m := o.queue[o.head]
+		size += m.Size()
+		if len(batch) > 0 && size > writeBatchBytes {
+			break
+		}
+		batch = append(batch, m)
+		o.queue[o.head] = nil
+		o.head++
+		again := r.rewound > 0
+		if again {
+			r.rewound--
+		}
+		if again || c.counted(m) {
+			r.keep(m)
+		}
+		o.greeted = true
+	}
+	if o.head == len(o.queue) {
+		o.queue, o.head = o.queue[:0], 0
+	}
+	if r.bytes > r.limit && r.full == 0 {
+		r.full = max(1, c.transport.Age())
 	}
 	return batch
 }
@@ -164,12 +206,18 @@ func (c *conn) replyWithin(ctx context.Context, m *transport.Message, messages, 
 // claimWriter marks the writer as there and says whether it has to be started;
 // out.mu is held. ServeConn waits for the writer.
 func (c *conn) claimWriter() bool {
-	if c.out.writing {
+	if c.out.writing || c.resume != nil && !c.mayWrite() {
 		return false
 	}
 	c.out.writing = true
 	c.running.Add(1)
 	return true
+}
+
+// mayWrite reports whether a writer would get anything out; out.mu is held.
+func (c *conn) mayWrite() bool {
+	r := c.resume
+	return !r.detached && (len(r.due) > 0 || c.out.closed || !r.paused())
 }
 
 // writeQueue is the writer: it writes what is queued, many messages at a time,
@@ -181,11 +229,16 @@ func (c *conn) writeQueue() {
 	o := &c.out
 	for {
 		o.mu.Lock()
-		if o.length() == 0 {
+		if c.resume != nil && !c.mayWrite() {
+			c.stopWriting()
+			o.mu.Unlock()
+			return
+		}
+		if o.length() == 0 && (c.resume == nil || len(c.resume.due) == 0) {
 			status := o.final
 			o.final = 0
 			if status == 0 {
-				o.writing = false
+				c.stopWriting()
 				if cap(o.queue) > keepOutbound {
 					o.queue = nil
 				}
@@ -199,7 +252,7 @@ func (c *conn) writeQueue() {
 			}
 			continue
 		}
-		messages := o.take(batch[:0])
+		messages := c.take(batch[:0])
 		timeout := c.hub.opts.WriteTimeout
 		if o.closed {
 			timeout = c.hub.opts.CloseTimeout
@@ -220,13 +273,37 @@ func (c *conn) writeQueue() {
 			o.drained = nil
 		}
 		o.mu.Unlock()
-		if errors.Is(err, transport.ErrClosing) {
+		if errors.Is(err, transport.ErrDetached) && c.resume != nil {
+			c.lost()
+		} else if errors.Is(err, transport.ErrClosing) {
 			c.abandon() // the reader knows why
 		} else if err != nil {
 			c.writeFailed(err)
 		} else {
 			c.hub.stats.sent.Add(uint64(len(messages)))
 		}
+	}
+}
+
+// stopWriting marks the writer as gone; out.mu is held.
+func (c *conn) stopWriting() {
+	c.out.writing = false
+	if r := c.resume; r != nil && r.stopped != nil {
+		close(r.stopped)
+		r.stopped = nil
+	}
+}
+
+// lost notes that what was written last may not have arrived: it is kept, and
+// sent again on the next socket. Without a next one it never is.
+func (c *conn) lost() {
+	c.out.mu.Lock()
+	c.resume.detached = true
+	closed := c.out.closed
+	c.out.mu.Unlock()
+	if closed {
+		c.abandon()
+		c.transport.CloseNow()
 	}
 }
 
@@ -284,6 +361,9 @@ func (c *conn) discard() {
 	}
 	clear(o.queue)
 	o.queue, o.head = nil, 0
+	if c.resume != nil {
+		c.resume.drop(o)
+	}
 	if dropped > 0 {
 		c.hub.stats.dropped.Add(uint64(dropped))
 	}

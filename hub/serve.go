@@ -28,7 +28,7 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 	h.mu.Unlock()
 	defer h.serving.Done()
 
-	index, rest, err := h.handshake(t)
+	index, version, rest, err := h.handshake(t)
 	h.mu.Lock()
 	delete(h.handshaking, t)
 	h.mu.Unlock()
@@ -41,6 +41,7 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	c := h.newConn(ctx, t, id, index)
+	c.resume = h.newResumption(t, version)
 	h.stats.byProtocol[index].Add(1)
 	defer h.stats.byProtocol[index].Add(-1)
 	writer := c.hello()
@@ -72,7 +73,7 @@ func (h *Hub) ServeConn(ctx context.Context, t transport.Conn, id *Identity) {
 
 // handshake reads the request and answers a refusal; the good answer is the
 // connection's first message. rest is what followed the request.
-func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
+func (h *Hub) handshake(t transport.Conn) (index, version int, rest []byte, err error) {
 	timeout := h.opts.HandshakeTimeout - t.Age()
 	expired := make(chan struct{})
 	timer := time.AfterFunc(timeout, func() {
@@ -97,7 +98,7 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 	for {
 		piece, err := t.Receive()
 		if err != nil {
-			return 0, nil, err
+			return 0, 0, nil, err
 		}
 		buf = append(buf, piece...)
 		request, size, err := protocol.ParseHandshakeRequest(buf, h.opts.MaximumReceiveMessageSize)
@@ -109,7 +110,7 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 				text += " InvalidDataException: " + errorDetail(err)
 			}
 			refuse(text)
-			return 0, nil, err
+			return 0, 0, nil, err
 		}
 		if size == 0 {
 			continue
@@ -117,9 +118,9 @@ func (h *Hub) handshake(t transport.Conn) (index int, rest []byte, err error) {
 		index, text := h.accept(t, request)
 		if text != "" {
 			refuse(text)
-			return 0, nil, errors.New(text)
+			return 0, 0, nil, errors.New(text)
 		}
-		return index, buf[size:], nil
+		return index, request.Version, buf[size:], nil
 	}
 }
 
@@ -139,6 +140,14 @@ const (
 	maxProtocolVersion  = 2
 )
 
+// supportsVersion asks the protocol itself where it has an opinion.
+func supportsVersion(p protocol.Protocol, version int) bool {
+	if v, ok := p.(interface{ IsVersionSupported(version int) bool }); ok {
+		return v.IsVersionSupported(version)
+	}
+	return version <= maxProtocolVersion
+}
+
 // accept checks a request and returns the index of its protocol, or the text
 // of the refusal.
 func (h *Hub) accept(t transport.Conn, request protocol.HandshakeRequest) (index int, refusal string) {
@@ -146,7 +155,7 @@ func (h *Hub) accept(t transport.Conn, request protocol.HandshakeRequest) (index
 	switch {
 	case p == nil:
 		return 0, protocol.UnsupportedProtocolText(request.Protocol)
-	case request.Version > maxProtocolVersion:
+	case !supportsVersion(p, request.Version):
 		return 0, protocol.UnsupportedVersionText(request.Protocol, request.Version)
 	case p.Binary() && !t.Binary():
 		return 0, protocol.UnsupportedTransferText(p.Name())
@@ -200,6 +209,9 @@ func (c *conn) read(rest []byte) error {
 	for {
 		piece, err := c.transport.Receive()
 		if err != nil {
+			if c.resume != nil && c.replaced(&r, err) {
+				continue
+			}
 			if err == io.EOF && len(r.partial) > 0 {
 				return &protocol.Error{Reason: protocol.ReasonFraming, Detail: "Connection terminated while reading a message."}
 			}
@@ -215,6 +227,20 @@ func (c *conn) read(rest []byte) error {
 			c.end(failure(err))
 		}
 	}
+}
+
+// replaced deals with the loss of a socket and with another in its place.
+func (c *conn) replaced(r *records, err error) bool {
+	switch {
+	case errors.Is(err, transport.ErrDetached):
+		c.detach()
+	case errors.Is(err, transport.ErrResumed):
+		r.partial = nil // the rest of it went down with the socket
+		c.reattach()
+	default:
+		return false
+	}
+	return true
 }
 
 // records is the reader's state between two pieces.
@@ -281,6 +307,9 @@ func (c *conn) record(r *records, body []byte) error {
 		return err
 	}
 	c.hub.stats.records.Add(1)
+	if c.resume != nil && counts(in.message.Type) && c.seen(len(body)) {
+		return nil
+	}
 	switch in.message.Type {
 	case protocol.Invocation, protocol.StreamInvocation:
 		r.in = nil
@@ -298,6 +327,14 @@ func (c *conn) record(r *records, body []byte) error {
 		}
 	case protocol.Completion:
 		return c.completion(&in.message)
+	case protocol.Ack:
+		if c.resume != nil {
+			c.acknowledge(in.message.SequenceID)
+		}
+	case protocol.Sequence:
+		if c.resume != nil {
+			return c.sequence(in.message.SequenceID)
+		}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ type counters struct {
 	records         atomic.Uint64
 	strays          atomic.Uint64
 	streamed        atomic.Uint64
+	detached        atomic.Uint64
+	resumed         atomic.Uint64
 	uploadWaits     atomic.Uint64
 	uploadsStalled  atomic.Uint64
 	sent            atomic.Uint64
@@ -47,6 +49,8 @@ type Stats struct {
 	Invocations    uint64 // calls run
 	FailedCalls    uint64 // of those, answered with an error
 	StrayAnswers   uint64 // completions and items that nobody asked for
+	SocketsLost    uint64 // of connections with stateful reconnects
+	SocketsResumed uint64 // of those, replaced by another
 	StreamItems    uint64 // sent by streaming methods
 	UploadWaits    uint64 // times that a reader waited because uploads were not read
 	UploadsStalled uint64 // of those, ended with ErrUploadStalled
@@ -67,6 +71,7 @@ func (h *Hub) Stats() Stats {
 		QueuedBytes: int(h.queuedBytes.Load()), Opened: h.stats.opened.Load(), Disconnects: map[string]uint64{},
 		Records: h.stats.records.Load(), Invocations: h.stats.invocations.Load(), FailedCalls: h.stats.failed.Load(),
 		StrayAnswers: h.stats.strays.Load(), MessagesSent: h.stats.sent.Load(), MessagesUnsent: h.stats.dropped.Load(),
+		SocketsLost: h.stats.detached.Load(), SocketsResumed: h.stats.resumed.Load(),
 		StreamItems: h.stats.streamed.Load(), UploadWaits: h.stats.uploadWaits.Load(),
 		UploadsStalled: h.stats.uploadsStalled.Load(), PendingResults: h.questions.count(),
 		Published: h.stats.published.Load(), Received: h.stats.received.Load(), Malformed: h.stats.malformed.Load(),

@@ -24,6 +24,11 @@ type Options struct {
 	// NoHandshake leaves the handshake to the test.
 	NoHandshake bool
 
+	// Stateful makes a connection whose client has negotiated stateful
+	// reconnects: see Client.Cut and Client.Reattach. The records of both
+	// sides are the test's to number and to send again.
+	Stateful bool
+
 	// Unplugged makes a client whose cable is pulled right after the
 	// handshake: it answers nothing any more and says no goodbye.
 	Unplugged bool
@@ -33,6 +38,7 @@ type Options struct {
 type Client struct {
 	t     testing.TB
 	conn  *Conn
+	state *stateful // nil if the connection is not
 	proto protocol.Protocol
 	over  chan struct{} // closed when the hub has let go of the connection
 
@@ -49,17 +55,23 @@ func Connect(t testing.TB, h *hub.Hub, o Options) *Client {
 		o.Protocol = protocol.JSON{}
 	}
 	c := &Client{t: t, conn: newConn(o), proto: o.Protocol, over: make(chan struct{})}
+	var served transport.Conn = c.conn
+	version := 1
+	if o.Stateful {
+		c.state = newStateful(c.conn)
+		served, version = c.state, 2
+	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		defer close(c.over)
-		h.ServeConn(context.Background(), c.conn, o.Identity)
+		h.ServeConn(context.Background(), served, o.Identity)
 	})
 	t.Cleanup(func() {
 		c.Drop()
 		serving.Wait()
 	})
 	if !o.NoHandshake {
-		c.Write(protocol.AppendHandshakeRequest(nil, protocol.HandshakeRequest{Protocol: o.Protocol.Name(), Version: 1}))
+		c.Write(protocol.AppendHandshakeRequest(nil, protocol.HandshakeRequest{Protocol: o.Protocol.Name(), Version: version}))
 		if text, err := c.Handshake(); text != "" || err != nil {
 			t.Fatalf("handshake: %q, %v", text, err)
 		}
@@ -259,6 +271,18 @@ func (c *Client) Invoke(target string, args []any, on func(Call)) (any, error) {
 
 // HangUp ends the connection politely, as a client that closes its socket.
 func (c *Client) HangUp() { c.conn.hang.Do(func() { close(c.conn.hungUp) }) }
+
+// Cut loses the socket of a stateful connection, with everything that is on
+// its way in either direction and was not read yet.
+func (c *Client) Cut() {
+	c.t.Helper()
+	c.state.cut()
+	c.buf = nil
+}
+
+// Reattach gives a stateful connection another socket after Cut and reports
+// whether the hub has taken it.
+func (c *Client) Reattach() bool { return c.state.reattach() }
 
 // Drop cuts the connection.
 func (c *Client) Drop() { c.conn.CloseNow() }
