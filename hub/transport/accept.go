@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,13 +25,98 @@ func errUnknownID() *StatusError {
 	return &StatusError{Code: http.StatusNotFound, Text: textUnknownID}
 }
 
-// get opens a connection, or says why not.
+// get opens a connection or goes on with it, or says why not.
 func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 	kind := requestedKind(r)
 	id, _ := queryValue(r, "id")
-	if kind != WebSockets {
-		e.refuseGet(w, r, kind, id)
-		return
+	var why Refusal
+	var refused *StatusError
+	switch kind {
+	case WebSockets:
+		why, refused = e.getWebSocket(w, r, id)
+	case LongPolling:
+		setPollHeaders(w.Header())
+		fallthrough
+	default:
+		why, refused = e.getRecord(w, r, kind, id)
+	}
+	switch {
+	case refused == nil:
+	case why == RefusedVanished:
+		e.count(r, why, refused) // nobody is left to be answered
+	default:
+		e.refuse(w, r, why, refused)
+	}
+}
+
+// getRecord serves an event stream or a poll.
+func (e *Endpoint) getRecord(w http.ResponseWriter, r *http.Request, kind Kind, id string) (Refusal, *StatusError) {
+	if id == "" {
+		return RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID}
+	}
+	t, rec, why, refused := e.lookUp(id)
+	switch {
+	case refused != nil:
+		return why, refused
+	case !e.offers(kind):
+		return RefusedTransport, &StatusError{Code: http.StatusNotFound, Text: string(kind) + textUnsupported}
+	case rec == nil && e.opts.Claims.InUse(t.connID()):
+		return RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay}
+	case rec == nil:
+		if unavailable := e.available(); unavailable != nil {
+			return RefusedUnavailable, unavailable
+		}
+	}
+	if kind == ServerSentEvents && !canFlush(w) {
+		e.warn(r, "transport: no event streams here: the ResponseWriter of a middleware hides http.Flusher")
+		return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
+	}
+	rec, why, refused = e.acquire(r, &t)
+	switch {
+	case why == RefusedIDInUse: // a WebSocket of another instance
+		return RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay}
+	case refused != nil:
+		return why, refused
+	case kind == ServerSentEvents:
+		return e.stream(w, r, rec)
+	default:
+		return e.poll(w, r, rec)
+	}
+}
+
+// admit asks whether the record's connection may open. If so, the connection
+// counts until leave; if not, the record is detached.
+func (e *Endpoint) admit(r *http.Request, rec *record, kind Kind) (func(Conn), Refusal, *StatusError) {
+	if why, refused := e.enter(); refused != nil {
+		rec.detach()
+		return nil, why, refused
+	}
+	admitted := false
+	defer func() { // a panic in Open included
+		if !admitted {
+			rec.detach()
+			e.leave()
+		}
+	}()
+	serve, err := e.opts.Open(r, Info{ID: rec.id, Kind: kind, Negotiated: true})
+	if err != nil {
+		return nil, RefusedByOpen, asStatus(err, http.StatusInternalServerError)
+	}
+	admitted = true
+	return serve, 0, nil
+}
+
+func (e *Endpoint) offers(kind Kind) bool { return slices.Contains(e.opts.Transports, kind) }
+
+// getWebSocket opens a WebSocket.
+func (e *Endpoint) getWebSocket(w http.ResponseWriter, r *http.Request, id string) (Refusal, *StatusError) {
+	if !e.offers(WebSockets) {
+		if id != "" {
+			if _, _, why, refused := e.lookUp(id); refused != nil {
+				return why, refused
+			}
+		}
+		return RefusedTransport, &StatusError{Code: http.StatusNotFound, Text: string(WebSockets) + textUnsupported}
 	}
 	if err := checkUpgrade(r); err != nil {
 		e.warn(r, "transport: not a WebSocket handshake, a proxy may have changed it: "+err.Text)
@@ -39,21 +125,13 @@ func (e *Endpoint) get(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Connection", "Upgrade")
 			w.Header().Set("Upgrade", "websocket")
 		}
-		e.refuse(w, r, RefusedUpgrade, err)
-		return
+		return RefusedUpgrade, err
 	}
 	if !canHijack(w) {
 		e.warn(r, "transport: no WebSockets here: the ResponseWriter of a middleware hides http.Hijacker")
-		e.refuse(w, r, RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError})
-		return
+		return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
 	}
-	switch why, err := e.openWebSocket(w, r, id); {
-	case err == nil:
-	case why == RefusedVanished:
-		e.count(r, why, err) // nobody is left to be answered
-	default:
-		e.refuse(w, r, why, err)
-	}
+	return e.openWebSocket(w, r, id)
 }
 
 // requestedKind says what a GET asks for, in SignalR's order: an event stream
@@ -102,16 +180,20 @@ func checkUpgrade(r *http.Request) *StatusError {
 
 // canHijack reports whether the connection can be taken from the HTTP server.
 // Afterwards it is too late to say no: by then the client has read 101.
-func canHijack(w http.ResponseWriter) bool {
+func canHijack(w http.ResponseWriter) bool { return implements[http.Hijacker](w) }
+
+// implements reports whether w, or what is wrapped in it, has T's methods, as
+// http.ResponseController looks for them.
+func implements[T any](w http.ResponseWriter) bool {
 	for {
-		switch t := w.(type) {
-		case http.Hijacker:
+		if _, ok := w.(T); ok {
 			return true
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
+		}
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
 			return false
 		}
+		w = inner.Unwrap()
 	}
 }
 
@@ -146,7 +228,13 @@ func (e *Endpoint) openWebSocket(w http.ResponseWriter, r *http.Request, id stri
 	if id == "" {
 		info.ID = encodeID(newID())
 	} else {
-		t, why, err := e.claim(r, id)
+		t, rec, why, err := e.lookUp(id)
+		if err == nil && rec != nil {
+			why, err = rec.otherWay()
+		}
+		if err == nil {
+			why, err = e.claim(r, &t)
+		}
 		if err != nil {
 			return why, err
 		}
@@ -175,76 +263,37 @@ func (e *Endpoint) run(s *socket, serve func(Conn), until time.Time) {
 }
 
 // claim makes the token the caller's for good, unless it has been somebody's.
-func (e *Endpoint) claim(r *http.Request, id string) (token, Refusal, *StatusError) {
-	t, why, refused := e.lookUp(id)
-	if refused != nil {
-		return t, why, refused
-	}
+func (e *Endpoint) claim(r *http.Request, t *token) (Refusal, *StatusError) {
 	err := e.opts.Claims.Claim(r.Context(), t.connID(), t.until)
 	switch {
 	case err == nil:
-		return t, 0, nil
+		return 0, nil
 	case errors.Is(err, ErrTokenInUse):
-		return t, RefusedIDInUse, &StatusError{Code: http.StatusConflict}
+		return RefusedIDInUse, &StatusError{Code: http.StatusConflict}
 	case errors.Is(err, ErrTokenSpent):
-		return t, RefusedSpentID, errUnknownID()
+		return RefusedSpentID, errUnknownID()
 	default:
-		return t, RefusedClaims, &StatusError{Code: http.StatusServiceUnavailable, RetryAfter: retryAfter}
+		return RefusedClaims, &StatusError{Code: http.StatusServiceUnavailable, RetryAfter: retryAfter}
 	}
 }
 
-// lookUp reads a token that is alive: in use here, or not yet expired.
-func (e *Endpoint) lookUp(id string) (token, Refusal, *StatusError) {
+// lookUp reads a token that is alive: in use here, or not yet expired. The
+// record is nil if there is none.
+func (e *Endpoint) lookUp(id string) (t token, rec *record, why Refusal, refused *StatusError) {
 	t, err := parseToken(id, e.opts.Keys.Keys())
 	if err != nil {
-		return t, RefusedUnknownID, errUnknownID()
+		return t, nil, RefusedUnknownID, errUnknownID()
 	}
-	if !e.opts.Keys.Now().Before(t.until) && !e.opts.Claims.InUse(t.connID()) {
-		return t, RefusedExpiredID, errUnknownID()
+	rec = e.findRecord(&t)
+	if rec == nil && !e.opts.Keys.Now().Before(t.until) && !e.opts.Claims.InUse(t.connID()) {
+		return t, nil, RefusedExpiredID, errUnknownID()
 	}
-	return t, 0, nil
+	return t, rec, 0, nil
 }
 
 func (e *Endpoint) release(id string, until time.Time, spent bool) {
 	if !until.IsZero() {
 		e.opts.Claims.Release(id, until, spent)
-	}
-}
-
-// refuseGet answers an event stream or a poll, neither of which is on offer.
-func (e *Endpoint) refuseGet(w http.ResponseWriter, r *http.Request, kind Kind, id string) {
-	if id == "" {
-		e.refuse(w, r, RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID})
-		return
-	}
-	t, why, refused := e.lookUp(id)
-	switch {
-	case refused != nil:
-		e.refuse(w, r, why, refused)
-	case e.opts.Claims.InUse(t.connID()):
-		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay})
-	default:
-		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusNotFound, Text: string(kind) + textUnsupported})
-	}
-}
-
-// refuseData answers a POST or a DELETE, which no WebSocket takes.
-func (e *Endpoint) refuseData(w http.ResponseWriter, r *http.Request) {
-	id, _ := queryValue(r, "id")
-	if id == "" {
-		e.refuse(w, r, RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID})
-		return
-	}
-	t, why, refused := e.lookUp(id)
-	switch {
-	case refused != nil:
-		e.refuse(w, r, why, refused)
-	case !e.opts.Claims.InUse(t.connID()):
-		e.refuse(w, r, RefusedTransport, errUnknownID())
-	case r.Method == http.MethodPost:
-		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusMethodNotAllowed, Text: textNoPost})
-	default:
-		e.refuse(w, r, RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textNoDelete})
 	}
 }
 

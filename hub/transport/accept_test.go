@@ -71,7 +71,7 @@ func TestUpgradeHeaders(t *testing.T) {
 // TestStatuses covers what is answered to everything but a WebSocket.
 func TestStatuses(t *testing.T) {
 	keys := newTestKeys()
-	s := startEcho(t, Options{Keys: keys})
+	s := startEcho(t, Options{Keys: keys, Transports: []Kind{WebSockets}})
 	fresh := s.negotiate(t, "?negotiateVersion=1").ConnectionToken
 	used := s.negotiate(t, "?negotiateVersion=1")
 	s.open(t, "?id="+used.ConnectionToken)
@@ -92,8 +92,8 @@ func TestStatuses(t *testing.T) {
 		{"it has no event streams", "GET /hub?id=" + fresh + " HTTP/1.1\nAccept: text/event-stream", 404, "ServerSentEvents transport not supported by this end point type"},
 		{"it sees an event stream in an upgrade", "GET /hub?id=" + fresh + " HTTP/1.1\nAccept: text/event-stream\n" + strings.TrimSpace(upgradeHeaders), 404, "ServerSentEvents transport not supported by this end point type"},
 		{"it matches event-stream as a whole", "GET /hub?id=" + fresh + " HTTP/1.1\nAccept: text/event-stream;q=0.9", 404, "LongPolling transport not supported by this end point type"},
-		{"it takes no POST before a connection", "POST /hub?id=" + fresh + " HTTP/1.1\nContent-Length: 0", 404, textUnknownID},
-		{"it has bound the connection to WebSockets", "GET /hub?id=" + used.ConnectionToken + " HTTP/1.1", 400, textOtherWay},
+		{"it has no long polling for a WebSocket either", "GET /hub?id=" + used.ConnectionToken + " HTTP/1.1", 404, "LongPolling transport not supported by this end point type"},
+		{"it takes no DELETE before a connection", "DELETE /hub?id=" + fresh + " HTTP/1.1", 400, textNoDelete},
 		{"it takes no POST for a WebSocket", "POST /hub?id=" + used.ConnectionToken + " HTTP/1.1\nContent-Length: 0", 405, textNoPost},
 		{"it takes no DELETE for a WebSocket", "DELETE /hub?id=" + used.ConnectionToken + " HTTP/1.1", 400, textNoDelete},
 		{"it takes no public id", "POST /hub?id=" + used.ConnectionID + " HTTP/1.1\nContent-Length: 0", 404, textUnknownID},

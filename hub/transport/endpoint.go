@@ -20,6 +20,8 @@ type Endpoint struct {
 	log     *slog.Logger
 	started time.Time
 
+	records records
+
 	parsers sync.Pool // *parser
 	buffers sync.Pool // *[readBuffer]byte
 	pieces  sync.Pool // *[pieceSize]byte
@@ -85,7 +87,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet:
 		e.get(w, r)
 	case r.Method == http.MethodPost || r.Method == http.MethodDelete:
-		e.refuseData(w, r)
+		e.serveData(w, r)
 	case r.Method == http.MethodConnect:
 		e.refuseConnect(w, r)
 	default:

@@ -13,13 +13,17 @@ func TestNewRefuses(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for field, opts := range map[string]Options{
 		"Open":                  {},
-		"Transports":            {Open: noOpen, Transports: []Kind{LongPolling}},
+		"Transports":            {Open: noOpen, Transports: []Kind{"Carrier pigeons"}},
 		"Transports: \"Web":     {Open: noOpen, Transports: []Kind{WebSockets, WebSockets}},
 		"Instance":              {Open: noOpen, Instance: long},
 		"Advertise":             {Open: noOpen, Advertise: long},
 		"TokenLifetime":         {Open: noOpen, TokenLifetime: -1},
 		"WebSocketCloseTimeout": {Open: noOpen, WebSocketCloseTimeout: -1},
 		"MaxConnections":        {Open: noOpen, MaxConnections: -1},
+		"DisconnectTimeout":     {Open: noOpen, DisconnectTimeout: -1},
+		"PollTimeout":           {Open: noOpen, PollTimeout: -1},
+		"MaxPending":            {Open: noOpen, MaxPending: -1},
+		"MinimumNegotiate":      {Open: noOpen, MinimumNegotiateVersion: 2},
 		"AllowedOrigins":        {Open: noOpen, AllowedOrigins: []string{"x"}},
 	} {
 		if _, err := New(opts); err == nil || !strings.Contains(err.Error(), field) {

@@ -65,6 +65,7 @@ func startWith(t testing.TB, opts Options, serve func(Conn), secure bool) *testS
 	mux.Handle("/hub/{$}", endpoint)
 	mux.Handle("/hub/negotiate", endpoint)
 	s.http = httptest.NewUnstartedServer(mux)
+	s.http.EnableHTTP2 = secure
 	if secure {
 		s.http.StartTLS()
 	} else {

@@ -24,7 +24,7 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, r, RefusedUnavailable, unavailable)
 		return
 	}
-	version, problem := negotiateVersion(r)
+	version, problem := e.negotiateVersion(r)
 	if problem != "" {
 		e.refused[RefusedVersion].Add(1)
 		writeJSON(w, append(appendMember(nil, "{", "error", problem), '}'))
@@ -50,21 +50,19 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 }
 
 // negotiateVersion is the version that the client asks for, or ours if that is
-// lower. The problem is SignalR's text for a version that is none.
-func negotiateVersion(r *http.Request) (version int, problem string) {
-	asked, given := queryValue(r, "negotiateVersion")
-	if !given {
-		return 0, ""
+// lower. The problem is SignalR's text for a version that is none, or too old.
+func (e *Endpoint) negotiateVersion(r *http.Request) (version int, problem string) {
+	n, least := int64(0), int64(max(0, e.opts.MinimumNegotiateVersion))
+	if asked, given := queryValue(r, "negotiateVersion"); given {
+		var err error
+		if n, err = strconv.ParseInt(strings.TrimSpace(asked), 10, 32); err != nil {
+			return 0, "The client requested a non-integer protocol version."
+		}
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(asked), 10, 32)
-	switch {
-	case err != nil:
-		return 0, "The client requested a non-integer protocol version."
-	case n < 0:
+	if n < least {
 		return 0, "The client requested version '" + strconv.FormatInt(n, 10) + "', but the server does not support this version."
-	default:
-		return int(min(n, maxNegotiateVersion)), ""
 	}
+	return int(min(n, maxNegotiateVersion)), ""
 }
 
 // appendAnswer writes the members in the order in which SignalR's server does.
@@ -81,7 +79,11 @@ func (e *Endpoint) appendAnswer(b []byte, version int, t *token) []byte {
 			b = append(b, ',')
 		}
 		b = appendMember(b, "{", "transport", string(kind))
-		b = append(b, `,"transferFormats":["Text","Binary"]}`...)
+		if kind == ServerSentEvents {
+			b = append(b, `,"transferFormats":["Text"]}`...)
+		} else {
+			b = append(b, `,"transferFormats":["Text","Binary"]}`...)
+		}
 	}
 	return append(b, "]}"...)
 }

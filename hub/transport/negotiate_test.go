@@ -42,7 +42,7 @@ func (s *testServer) negotiate(t testing.TB, query string) negotiated {
 
 func TestNegotiateAnswer(t *testing.T) {
 	s := startEcho(t, Options{})
-	const transports = `"availableTransports":[{"transport":"WebSockets","transferFormats":["Text","Binary"]}]}`
+	const transports = `"availableTransports":[{"transport":"WebSockets","transferFormats":["Text","Binary"]},{"transport":"ServerSentEvents","transferFormats":["Text"]},{"transport":"LongPolling","transferFormats":["Text","Binary"]}]}`
 	for _, tt := range []struct{ name, path, want string }{
 		{"it answers version 1", "/hub/negotiate?negotiateVersion=1", `{"negotiateVersion":1,"connectionId":"ID","connectionToken":"TOKEN",` + transports},
 		{"it answers version 0", "/hub/negotiate?negotiateVersion=0", `{"negotiateVersion":0,"connectionId":"ID",` + transports},

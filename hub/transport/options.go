@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,18 +16,22 @@ const (
 	DefaultTokenLifetime         = 15 * time.Second
 	DefaultWebSocketCloseTimeout = 5 * time.Second
 	DefaultSpentTokens           = 1 << 17
+	DefaultDisconnectTimeout     = 15 * time.Second
+	DefaultPollTimeout           = 90 * time.Second
+	DefaultMaxPending            = 10_000
 )
 
 // Options configure an Endpoint. The zero value of every field but Open means
 // its default.
 type Options struct {
 	// Open is asked once per new connection, after all checks and before the
-	// upgrade. The serve it returns runs on a goroutine of its own, the
-	// connection's reader, and blocks until the connection is over. An error
-	// refuses the request, with the status of a *StatusError or else 500,
-	// and leaves the token unspent. The request must not be kept, and its
-	// context ends with the handshake. Should the client vanish during the
-	// upgrade, serve is never called. Required.
+	// upgrade, the first poll's answer or the first byte of an event stream.
+	// The serve it returns runs on a goroutine of its own (for an event
+	// stream: that of the request), the connection's reader, and blocks until
+	// the connection is over. An error refuses the request, with the status
+	// of a *StatusError or else 500, and leaves the token unspent. The
+	// request must not be kept, and its context ends with it. Should the
+	// client vanish meanwhile, serve is never called. Required.
 	Open func(r *http.Request, c Info) (serve func(Conn), err error)
 
 	// Authorize is asked on every request but a preflight, negotiate
@@ -36,9 +41,26 @@ type Options struct {
 	// *StatusError or else an empty 401. Nil lets everybody in.
 	Authorize func(r *http.Request) (context.Context, error)
 
+	// Refreshed is asked, after Authorize, on every later request of an open
+	// connection: a poll, a POST, a DELETE, another socket in a lost one's
+	// place. id is the connection's public id. An error refuses that request
+	// like one of Authorize's, and the connection goes on. Nil allows them.
+	Refreshed func(r *http.Request, id string) error
+
 	// Transports are the transports on offer, in the order in which clients
-	// should try them. Zero means WebSockets, which is the only one so far.
+	// should try them. Zero means WebSockets, ServerSentEvents, LongPolling.
+	// SignalR: HttpConnectionDispatcherOptions.Transports.
 	Transports []Kind
+
+	// AllowStatefulReconnects lets a client that asks for it replace the lost
+	// socket of a WebSocket connection: its Conn is a ResumableConn. SignalR:
+	// HttpConnectionDispatcherOptions.AllowStatefulReconnects.
+	AllowStatefulReconnects bool
+
+	// MinimumNegotiateVersion is the least version of negotiate that is
+	// answered. Zero means 0, which is every version there is; negative
+	// means the same. SignalR: MinimumProtocolVersion.
+	MinimumNegotiateVersion int
 
 	// Keys sign connection tokens. Instances behind one balancer must share
 	// them. Nil means a random key of this endpoint.
@@ -68,8 +90,26 @@ type Options struct {
 	TokenLifetime time.Duration
 
 	// WebSocketCloseTimeout bounds the wait for the peer's close frame after
-	// SendClose. Zero means 5 s. SignalR: WebSocketOptions.CloseTimeout.
+	// SendClose, and for the poll that fetches the end of a long polling
+	// connection. Zero means 5 s. SignalR: WebSocketOptions.CloseTimeout.
 	WebSocketCloseTimeout time.Duration
+
+	// DisconnectTimeout is for how long a connection may be without a
+	// request: between two polls, between two sockets of a ResumableConn,
+	// between the first POST and the request that receives. Zero means 15 s.
+	// SignalR: the same.
+	DisconnectTimeout time.Duration
+
+	// PollTimeout is when a poll without data is answered, so that the client
+	// sends the next one. Zero means 90 s; clients give up after 100 s.
+	// SignalR: LongPollingOptions.PollTimeout.
+	PollTimeout time.Duration
+
+	// MaxPending bounds the connections that a POST began before there was
+	// any request to receive with, and those that are over while the client
+	// does not know it yet. Zero means 10,000. Above it such a POST gets 503,
+	// and a client that is late 404.
+	MaxPending int
 
 	// MaxConnections bounds the open connections; above it new ones get 503.
 	// Zero means no bound.
@@ -120,11 +160,11 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("transport: Options.Open is required")
 	}
 	if len(o.Transports) == 0 {
-		o.Transports = []Kind{WebSockets}
+		o.Transports = []Kind{WebSockets, ServerSentEvents, LongPolling}
 	}
 	o.Transports = slices.Clone(o.Transports)
 	for i, kind := range o.Transports {
-		if kind != WebSockets {
+		if kind != WebSockets && kind != ServerSentEvents && kind != LongPolling {
 			return o, fmt.Errorf("transport: Options.Transports: %q is not available", kind)
 		}
 		if slices.Contains(o.Transports[:i], kind) {
@@ -140,12 +180,17 @@ func (o Options) withDefaults() (Options, error) {
 	if o.TokenLifetime < 0 || o.WebSocketCloseTimeout < 0 || o.MaxConnections < 0 {
 		return o, errors.New("transport: Options.TokenLifetime, WebSocketCloseTimeout and MaxConnections must not be negative")
 	}
-	if o.TokenLifetime == 0 {
-		o.TokenLifetime = DefaultTokenLifetime
+	if o.DisconnectTimeout < 0 || o.PollTimeout < 0 || o.MaxPending < 0 {
+		return o, errors.New("transport: Options.DisconnectTimeout, PollTimeout and MaxPending must not be negative")
 	}
-	if o.WebSocketCloseTimeout == 0 {
-		o.WebSocketCloseTimeout = DefaultWebSocketCloseTimeout
+	if o.MinimumNegotiateVersion > maxNegotiateVersion {
+		return o, fmt.Errorf("transport: Options.MinimumNegotiateVersion: %d, the newest version is %d", o.MinimumNegotiateVersion, maxNegotiateVersion)
 	}
+	o.TokenLifetime = cmp.Or(o.TokenLifetime, DefaultTokenLifetime)
+	o.WebSocketCloseTimeout = cmp.Or(o.WebSocketCloseTimeout, DefaultWebSocketCloseTimeout)
+	o.DisconnectTimeout = cmp.Or(o.DisconnectTimeout, DefaultDisconnectTimeout)
+	o.PollTimeout = cmp.Or(o.PollTimeout, DefaultPollTimeout)
+	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
 	if o.Keys == nil {
 		o.Keys = RandomKeys()
 	}

@@ -29,6 +29,7 @@ const (
 	RefusedUpgrade                     // 400, 426: not a WebSocket handshake
 	RefusedByOpen                      // what Open said
 	RefusedVanished                    // the client had gone by the time of the upgrade
+	RefusedBody                        // 400: the client aborted the body of a POST
 
 	refusals = iota // how many there are
 )
@@ -52,6 +53,7 @@ func (r Refusal) String() string {
 		RefusedUpgrade:      "upgrade",
 		RefusedByOpen:       "open",
 		RefusedVanished:     "vanished",
+		RefusedBody:         "body",
 	}
 	if r >= refusals {
 		return "unknown"

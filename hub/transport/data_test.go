@@ -1,0 +1,412 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPostBeforeAttach has bytes that are there before the connection.
+func TestPostBeforeAttach(t *testing.T) {
+	serve, conns, result := sink()
+	s := start(t, Options{}, serve)
+	c := s.restClient(t)
+	for _, body := range []string{"hand", "shake", ""} {
+		if got := c.post(t, body); !got.is(200, "text/plain", "") {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if got := c.delete(t); !got.is(400, "text/plain", textNoDelete) {
+		t.Errorf("DELETE: got %+v", got)
+	}
+	c.begin(t)
+	wait(t, conns)
+	c.delete(t)
+	if got := wait(t, result); string(got.data) != "handshake" || got.err != io.EOF {
+		t.Errorf("got %q and %v", got.data, got.err)
+	}
+}
+
+// TestPostBeforeAttachIsBounded has clients that only ever POST.
+func TestPostBeforeAttachIsBounded(t *testing.T) {
+	s := startEcho(t, Options{MaxPending: 2})
+	a, b, c := s.restClient(t), s.restClient(t), s.restClient(t)
+	if got := a.post(t, strings.Repeat("x", maxBody)); got.code != 200 {
+		t.Fatalf("got %d", got.code)
+	}
+	if got := a.post(t, "x"); got.code != 503 || got.header.Get("Retry-After") == "" {
+		t.Errorf("one byte too many: got %+v", got)
+	}
+	if got := b.post(t, strings.Repeat("x", maxBody+1)); got.code != 503 {
+		t.Errorf("one byte too many in one body: got %+v", got)
+	}
+	if got := c.post(t, "x"); got.code != 503 || got.header.Get("Retry-After") == "" {
+		t.Errorf("one connection too many: got %+v", got)
+	}
+	c.begin(t) // but a poll is let in
+	a.begin(t)
+	if got := s.restClient(t).post(t, "x"); got.code != 200 {
+		t.Errorf("got %+v with room for one more", got)
+	}
+}
+
+// TestPostBeforeAttachExpires has a client that never comes back.
+func TestPostBeforeAttachExpires(t *testing.T) {
+	s := startEcho(t, Options{MaxPending: 1, DisconnectTimeout: 20 * time.Millisecond})
+	for range 3 {
+		c := s.restClient(t)
+		if got := c.post(t, "x"); got.code != 200 {
+			t.Fatalf("got %+v", got)
+		}
+		until(t, func() bool { return c.record(t) == nil })
+		if s.endpoint.opts.Claims.InUse(c.id) {
+			t.Error("the token is still claimed")
+		}
+	}
+}
+
+// TestAttachRefused has Open refuse a connection that a POST began: the bytes
+// wait for the next attempt.
+func TestAttachRefused(t *testing.T) {
+	refusal := error(&StatusError{Code: 429})
+	serve, _, result := sink()
+	s := start(t, Options{Open: func(*http.Request, Info) (func(Conn), error) { return serve, refusal }}, nil)
+	c := s.restClient(t)
+	c.post(t, "hello")
+	if got := c.poll(t); got.code != 429 {
+		t.Fatalf("got %+v", got)
+	}
+	s.endpoint.Refuse(&StatusError{Code: 503})
+	if got := c.poll(t); got.code != 503 {
+		t.Errorf("got %+v", got)
+	}
+	s.endpoint.Refuse(nil)
+	refusal = nil
+	c.begin(t)
+	c.delete(t)
+	if got := wait(t, result); string(got.data) != "hello" {
+		t.Errorf("got %q", got.data)
+	}
+	d := s.restClient(t) // without a POST nothing is left of a refused one
+	refusal = errors.New("a secret")
+	if got := d.poll(t); got.code != 500 || d.record(t) != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestPostsInParallel has more POSTs than Receive takes at once: each arrives
+// whole, and they wait while nobody receives.
+func TestPostsInParallel(t *testing.T) {
+	const posts = 20
+	conns, read := make(chan Conn, 1), make(chan struct{})
+	result := make(chan ended, 1)
+	s := start(t, Options{}, func(c Conn) {
+		conns <- c
+		<-read
+		serve, r := collect()
+		serve(c)
+		result <- <-r
+	})
+	c := s.restClient(t)
+	c.begin(t)
+	wait(t, conns)
+	var answers []<-chan answer
+	for i := range posts {
+		body := bytes.Repeat([]byte{byte('a' + i)}, 30_000)
+		answers = append(answers, later(func() answer { return c.post(t, string(body)) }))
+	}
+	done := 0
+	for done < 2 { // as many as there is room for
+		for _, a := range answers {
+			select {
+			case got := <-a:
+				if got.code != 200 {
+					t.Fatalf("got %+v", got)
+				}
+				done++
+			default:
+			}
+		}
+	}
+	if size := len(c.record(t).inbox.snapshot()); size > maxBody {
+		t.Errorf("%d bytes wait", size)
+	}
+	close(read)
+	for done < posts {
+		for _, a := range answers {
+			select {
+			case got := <-a:
+				if got.code != 200 {
+					t.Fatalf("got %+v", got)
+				}
+				done++
+			default:
+			}
+		}
+	}
+	c.delete(t)
+	got := wait(t, result)
+	if len(got.data) != posts*30_000 {
+		t.Fatalf("got %d bytes", len(got.data))
+	}
+	for i := 0; i < len(got.data); i += 30_000 {
+		if piece := got.data[i : i+30_000]; len(bytes.Trim(piece, string(piece[:1]))) != 0 {
+			t.Fatal("two bodies are mixed")
+		}
+	}
+}
+
+func (b *inbox) snapshot() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unread
+}
+
+// TestPostSizes has bodies around every buffer's size, announced or not.
+func TestPostSizes(t *testing.T) {
+	serve, _, result := sink()
+	s := start(t, Options{}, serve)
+	c := s.restClient(t)
+	c.begin(t)
+	var want []byte
+	for _, size := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, pieceSize, pieceSize + 1, maxBody - 1, maxBody, maxBody + 1, maxBody + 2, maxBody + streamRead, maxBody + streamRead + 1, 1 << 20} {
+		for _, announced := range []bool{true, false} {
+			content := bytes.Repeat([]byte{byte('a' + len(want)%26)}, size)
+			want = append(want, content...)
+			var r io.Reader = bytes.NewReader(content)
+			if !announced {
+				r = io.MultiReader(r)
+			}
+			if got := s.exchange(t.Context(), http.MethodPost, "?id="+c.token, r); got.code != 200 {
+				t.Fatalf("%d bytes: got %+v", size, got)
+			}
+		}
+	}
+	c.delete(t)
+	if got := wait(t, result); !bytes.Equal(got.data, want) {
+		t.Errorf("got %d bytes, want %d", len(got.data), len(want))
+	}
+}
+
+// TestPostAborted has clients that abort their body: a small one leaves
+// nothing, a large one ends the connection.
+func TestPostAborted(t *testing.T) {
+	serve, _, result := sink()
+	s := start(t, Options{}, serve)
+	c := s.restClient(t)
+	c.begin(t)
+	abort := func(size int) *http.Response {
+		conn := s.dial(t)
+		r := newReader(conn)
+		io.WriteString(conn, "POST /hub?id="+c.token+" HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n"+strings.Repeat("x", size))
+		if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	for _, size := range []int{0, 1, 1000, maxBody} {
+		if resp := abort(size); resp.StatusCode != 400 || body(t, resp) != "" {
+			t.Errorf("%d bytes: got status %d", size, resp.StatusCode)
+		}
+	}
+	if got := c.post(t, "still there"); got.code != 200 {
+		t.Errorf("got %+v", got)
+	}
+	if resp := abort(2 * maxBody); resp.StatusCode != 400 {
+		t.Errorf("got status %d", resp.StatusCode)
+	}
+	got := wait(t, result)
+	if !errors.Is(got.err, errAborted) || !strings.HasPrefix(string(got.data), "still therexx") {
+		t.Errorf("got %.20q… and %v", got.data, got.err)
+	}
+	if n := s.endpoint.Stats().Refused[RefusedBody]; n != 5 {
+		t.Errorf("counted %d aborted bodies", n)
+	}
+}
+
+// TestPostDoesNotOutlive has a connection end while one POST trickles in and
+// another waits for its turn.
+func TestPostDoesNotOutlive(t *testing.T) {
+	serve, conns, result := sink()
+	s := start(t, Options{}, serve)
+	c := s.restClient(t)
+	c.begin(t)
+	conn := wait(t, conns)
+	slow := s.dial(t)
+	io.WriteString(slow, "POST /hub?id="+c.token+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+	until(t, func() bool { return len(c.record(t).inbox.turn) == 1 })
+	second := later(func() answer { return c.post(t, "second") })
+	conn.CloseNow()
+	wait(t, result)
+	if err := s.endpoint.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(t, second); got.code != 404 {
+		t.Errorf("POST that waited: got %+v", got)
+	}
+	if resp, err := http.ReadResponse(newReader(slow), nil); err != nil || resp.StatusCode != 404 {
+		t.Errorf("POST that trickled: got %v, %v", resp, err)
+	}
+}
+
+// TestStatusesOfRecords covers what is answered when a token has been used one
+// way or another.
+func TestStatusesOfRecords(t *testing.T) {
+	serve, _, _ := sink()
+	s := start(t, Options{}, serve)
+	fresh, socket, polling, events := s.restClient(t), s.restClient(t), s.restClient(t), s.restClient(t)
+	s.open(t, "?id="+socket.token)
+	polling.begin(t)
+	events.stream(t, t.Context())
+	for _, tt := range []struct {
+		name, method, token, accept string
+		code                        int
+		text                        string
+	}{
+		{"it wants an id for a poll", "GET", "", "", 400, textNoID},
+		{"it wants an id for an event stream", "GET", "", "text/event-stream", 400, textNoID},
+		{"it wants an id for a POST", "POST", "", "", 400, textNoID},
+		{"it wants an id for a DELETE", "DELETE", "", "", 400, textNoID},
+		{"it takes no public id for a poll", "GET", polling.id, "", 404, textUnknownID},
+		{"it takes no public id for a POST", "POST", polling.id, "", 404, textUnknownID},
+		{"it takes no cut token", "POST", polling.token[:len(polling.token)-1], "", 404, textUnknownID},
+		{"it takes no DELETE before a connection", "DELETE", fresh.token, "", 400, textNoDelete},
+		{"it takes no poll for a WebSocket", "GET", socket.token, "", 400, textOtherWay},
+		{"it takes no event stream for a WebSocket", "GET", socket.token, "text/event-stream", 400, textOtherWay},
+		{"it takes no POST for a WebSocket", "POST", socket.token, "", 405, textNoPost},
+		{"it takes no DELETE for a WebSocket", "DELETE", socket.token, "", 400, textNoDelete},
+		{"it takes no event stream for long polling", "GET", polling.token, "text/event-stream", 400, textOtherWay},
+		{"it takes no poll for an event stream", "GET", events.token, "", 400, textOtherWay},
+		{"it takes no poll for an event stream that is only accepted", "GET", events.token, "text/event-stream;q=0.9", 400, textOtherWay},
+		{"it takes no second event stream", "GET", events.token, "text/event-stream", 409, ""},
+		{"it takes no DELETE for an event stream", "DELETE", events.token, "", 400, textNoDelete},
+		{"it takes a POST for an event stream", "POST", events.token, "", 200, ""},
+		{"it takes a POST for long polling", "POST", polling.token, "", 200, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			query := ""
+			if tt.token != "" {
+				query = "?id=" + tt.token
+			}
+			got := s.exchange(t.Context(), tt.method, query, http.NoBody, "Accept", tt.accept)
+			if got.code != tt.code || got.body != tt.text {
+				t.Errorf("got status %d %q, want %d %q", got.code, got.body, tt.code, tt.text)
+			}
+			if tt.code != 409 && got.kind != "text/plain" {
+				t.Errorf("got type %q", got.kind)
+			}
+			if tt.method == "GET" && !strings.HasPrefix(tt.accept, "text/event-stream") || strings.Contains(tt.accept, "q=") {
+				wantPollHeaders(t, got)
+			}
+		})
+	}
+	for _, c := range []*restClient{polling, events} {
+		if _, resp := s.tryOpen(t, "?id="+c.token); resp.StatusCode != 400 || body(t, resp) != textOtherWay {
+			t.Errorf("WebSocket: got status %d", resp.StatusCode)
+		}
+	}
+	if got := fresh.poll(t); got.code != 200 {
+		t.Errorf("the token that was only asked about: got %+v", got)
+	}
+}
+
+// TestTransportsOff has endpoints that offer only some transports.
+func TestTransportsOff(t *testing.T) {
+	for _, on := range [][]Kind{{WebSockets}, {ServerSentEvents}, {LongPolling}, {LongPolling, ServerSentEvents}} {
+		s := startEcho(t, Options{Transports: on})
+		for _, kind := range []Kind{WebSockets, ServerSentEvents, LongPolling} {
+			c := s.restClient(t)
+			var code int
+			var text string
+			switch kind {
+			case WebSockets:
+				_, resp := s.tryOpen(t, "?id="+c.token)
+				if code = resp.StatusCode; code != 101 {
+					text = body(t, resp)
+					if _, resp := s.tryOpen(t, ""); resp.StatusCode != 404 {
+						t.Errorf("%v: a WebSocket without id got status %d", on, resp.StatusCode)
+					}
+				}
+			case ServerSentEvents:
+				resp := c.tryStream(t, t.Context())
+				if code = resp.StatusCode; code != 200 {
+					text = body(t, resp)
+				}
+			case LongPolling:
+				got := c.poll(t)
+				code, text = got.code, got.body
+			}
+			want := 200
+			if s.endpoint.offers(kind) && kind == WebSockets {
+				want = 101
+			} else if !s.endpoint.offers(kind) {
+				want = 404
+			}
+			if code != want || want == 404 && text != string(kind)+textUnsupported {
+				t.Errorf("%v: %s: got status %d %q, want %d", on, kind, code, text, want)
+			}
+		}
+	}
+}
+
+// TestRefreshed asks about every later request, and no first one.
+func TestRefreshed(t *testing.T) {
+	asked := make(chan string, 16)
+	var refusal error
+	serve, _, result := sink()
+	s := start(t, Options{Refreshed: func(r *http.Request, id string) error {
+		asked <- r.Method + " " + id
+		return refusal
+	}}, serve)
+	c := s.restClient(t)
+	c.post(t, "hello")
+	c.begin(t)
+	if len(asked) != 0 {
+		t.Errorf("asked %q before the connection was open", <-asked)
+	}
+	refusal = &StatusError{Code: 403, Text: "not you"}
+	for method, f := range map[string]func(testing.TB) answer{"GET": c.poll, "POST": func(t testing.TB) answer { return c.post(t, "x") }, "DELETE": c.delete} {
+		if got := f(t); got.code != 403 || got.body != "not you" {
+			t.Errorf("%s: got %+v", method, got)
+		}
+		if got := wait(t, asked); got != method+" "+c.id {
+			t.Errorf("asked %q", got)
+		}
+	}
+	refusal = errors.New("a secret")
+	if got := c.post(t, "x"); got.code != 401 || got.body != "" {
+		t.Errorf("got %+v", got)
+	}
+	refusal = nil
+	if got := c.delete(t); got.code != 202 {
+		t.Errorf("got %+v", got)
+	}
+	if got := wait(t, result); string(got.data) != "hello" {
+		t.Errorf("got %q", got.data)
+	}
+}
+
+func TestMinimumNegotiateVersion(t *testing.T) {
+	s := startEcho(t, Options{MinimumNegotiateVersion: 1})
+	for query, want := range map[string]string{
+		"":                      `{"error":"The client requested version '0', but the server does not support this version."}`,
+		"?negotiateVersion=0":   `{"error":"The client requested version '0', but the server does not support this version."}`,
+		"?negotiateVersion=-3":  `{"error":"The client requested version '-3', but the server does not support this version."}`,
+		"?negotiateVersion=one": `{"error":"The client requested a non-integer protocol version."}`,
+	} {
+		got := s.exchange(t.Context(), http.MethodPost, "/negotiate"+query, nil)
+		if got.code != 200 || got.body != want {
+			t.Errorf("%q: got %+v", query, got)
+		}
+	}
+	s.negotiate(t, "?negotiateVersion=1")
+	startEcho(t, Options{MinimumNegotiateVersion: -1}).negotiate(t, "")
+}

@@ -1,0 +1,89 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+var (
+	// errLeft is in an error if the client, and not the owner, has ended the
+	// request.
+	errLeft = errors.New("the client has left")
+
+	// errLost ends the reading of a body that nobody will get.
+	errLost = errors.New("the connection to the owner has ended")
+)
+
+// A body is a client's body on its way to the owner. Closing it does nothing:
+// it is the server's.
+//
+// net/http does not report a lost owner as long as a read of the body has not
+// returned, so that a client that sends slowly, or no more, would keep the news
+// from us; stop is for that.
+type body struct {
+	from io.ReadCloser
+
+	mu      sync.Mutex
+	begun   bool // guarded by mu; something may have been read
+	reading bool // guarded by mu
+	stopped bool // guarded by mu; the connection to the owner has ended
+	lost    bool // guarded by mu; the owner was it that ended it, before the client failed
+	failed  bool // guarded by mu; the client, before the owner
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.from == http.NoBody {
+		return 0, io.EOF
+	}
+	b.mu.Lock()
+	if b.stopped {
+		b.mu.Unlock()
+		return 0, errLost
+	}
+	b.begun, b.reading = true, true
+	b.mu.Unlock()
+
+	n, err := b.from.Read(p)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	b.failed = b.failed || err != nil && err != io.EOF && !b.stopped
+	return n, err
+}
+
+func (b *body) Close() error { return nil }
+
+// stop ends the reading, because the connection to the owner has ended, be it by
+// us, whose client has left. A read in progress is ended by its deadline, which
+// is not taken back: the server would wait for the rest of the body before it
+// answers.
+func (b *body) stop(w http.ResponseWriter, byUs bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return
+	}
+	b.stopped, b.lost = true, !byUs && !b.failed
+	if b.reading {
+		http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // where there are none, the client decides
+	}
+}
+
+// whole reports whether nothing of the body was taken.
+func (b *body) whole() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.begun
+}
+
+// left reports whether it is the client that ended a request.
+func (b *body) left(ctx context.Context) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed || ctx.Err() != nil && !b.lost
+}

@@ -1,0 +1,302 @@
+package transport
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// records are the connections of an endpoint that are more than one request:
+// everything but plain WebSockets. A record is found by the random part of its
+// token, once the token's signature was checked.
+type records struct {
+	mu      sync.Mutex
+	byToken map[[tokenIDSize]byte]*record // guarded by mu
+	pending int                           // guarded by mu: begun by a POST, not attached
+	over    int                           // guarded by mu: over, and the client does not know
+}
+
+// A phase is how far a record has come.
+type phase uint8
+
+const (
+	pending  phase = iota // claimed, nothing attached
+	opening               // its first request is being let in
+	attached              // serve runs
+	over                  // serve has returned, or was never called
+)
+
+// A record is one connection that is more than one request. The requests of
+// its client find it here; what is particular to a transport is in conn.
+type record struct {
+	// fixed
+	endpoint *Endpoint
+	key      [tokenIDSize]byte
+	id       string
+	until    time.Time
+	byPost   bool          // a POST began it
+	ready    chan struct{} // closed when it is known whether the token could be claimed
+
+	// written before ready is closed
+	claimed bool
+
+	inbox inbox
+
+	// handlers are the requests under way, which the end of the connection
+	// waits for. Nothing is added once phase is over.
+	handlers sync.WaitGroup
+
+	counted bool // guarded by the mu of records: among the pending
+
+	mu     sync.Mutex
+	phase  phase       // guarded by mu
+	kind   Kind        // guarded by mu; empty until something is attached
+	poll   *pollConn   // guarded by mu; for LongPolling, once attached
+	expiry *time.Timer // guarded by mu: of a record that is pending or kept
+	told   bool        // guarded by mu: the client has had the answer that it is over
+	kept   bool        // guarded by mu: for the client's next poll
+}
+
+// findRecord returns the record of a token, if there is one.
+func (e *Endpoint) findRecord(t *token) *record {
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	return e.records.byToken[t.id]
+}
+
+// acquire returns the record of a token that is alive, and makes it when there
+// is none, by claiming the token.
+func (e *Endpoint) acquire(r *http.Request, t *token) (*record, Refusal, *StatusError) {
+	for {
+		rec, mine, err := e.addRecord(r, t)
+		if err != nil {
+			return nil, RefusedFull, err
+		}
+		if mine {
+			return e.claimRecord(r, rec, t)
+		}
+		select {
+		case <-rec.ready:
+		case <-r.Context().Done():
+			return nil, RefusedVanished, &StatusError{Code: http.StatusServiceUnavailable}
+		}
+		if rec.claimed {
+			return rec, 0, nil
+		}
+	}
+}
+
+// addRecord returns the token's record, and whether it is new.
+func (e *Endpoint) addRecord(r *http.Request, t *token) (rec *record, mine bool, err *StatusError) {
+	byPost := r.Method == http.MethodPost
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	if rec := e.records.byToken[t.id]; rec != nil {
+		return rec, false, nil
+	}
+	if byPost {
+		if e.records.pending >= e.opts.MaxPending {
+			return nil, false, &StatusError{Code: http.StatusServiceUnavailable, Text: "Too many connections", RetryAfter: retryAfter}
+		}
+		e.records.pending++
+	}
+	rec = &record{counted: byPost, endpoint: e, key: t.id, id: t.connID(), until: t.until, byPost: byPost, ready: make(chan struct{})}
+	rec.inbox.init(e.started)
+	if e.records.byToken == nil {
+		e.records.byToken = make(map[[tokenIDSize]byte]*record)
+	}
+	e.records.byToken[t.id] = rec
+	return rec, true, nil
+}
+
+// claimRecord makes the token that of its new record, or removes the record.
+func (e *Endpoint) claimRecord(r *http.Request, rec *record, t *token) (_ *record, why Refusal, refused *StatusError) {
+	defer func() { // a panic in Claims included
+		if !rec.claimed {
+			rec.settle()
+			e.removeRecord(rec)
+		}
+		close(rec.ready)
+	}()
+	if why, refused = e.claim(r, t); refused != nil {
+		return nil, why, refused
+	}
+	rec.claimed = true
+	if rec.byPost {
+		rec.mu.Lock()
+		rec.expiry = time.AfterFunc(e.opts.DisconnectTimeout, rec.expire)
+		rec.mu.Unlock()
+	}
+	return rec, 0, nil
+}
+
+// removeRecord forgets a record, which may be forgotten already.
+func (e *Endpoint) removeRecord(rec *record) {
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	if e.records.byToken[rec.key] == rec {
+		delete(e.records.byToken, rec.key)
+	}
+}
+
+// settle stops counting a record as pending.
+func (rec *record) settle() {
+	e := rec.endpoint
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	if rec.counted {
+		rec.counted = false
+		e.records.pending--
+	}
+}
+
+// join counts a request of the record. The connection's end waits until quit.
+func (rec *record) join() bool {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.phase == over {
+		return false
+	}
+	rec.handlers.Add(1)
+	return true
+}
+
+func (rec *record) quit() { rec.handlers.Done() }
+
+// state is what has become of the record.
+func (rec *record) state() (phase, Kind) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return rec.phase, rec.kind
+}
+
+// attach makes the record that of one transport, for the first request that
+// receives. Whoever gets true calls attached or detach.
+func (rec *record) attach(kind Kind) bool {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.phase != pending {
+		return false
+	}
+	rec.phase, rec.kind = opening, kind
+	if rec.expiry != nil {
+		rec.expiry.Stop()
+	}
+	return true
+}
+
+// begin is the start of the connection; poll is nil but for long polling.
+func (rec *record) begin(poll *pollConn) {
+	rec.settle()
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.phase, rec.poll = attached, poll
+}
+
+// detach undoes attach: a record that a POST began waits on for a request that
+// is let in, any other is forgotten and its token unspent.
+func (rec *record) detach() {
+	if !rec.byPost {
+		rec.discard(opening)
+		return
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.phase, rec.kind = pending, ""
+	rec.expiry.Reset(rec.endpoint.opts.DisconnectTimeout)
+}
+
+// expire ends a record to which nothing was attached in time.
+func (rec *record) expire() { rec.discard(pending) }
+
+// discard ends a record that has no connection, and leaves its token unspent.
+func (rec *record) discard(from phase) {
+	rec.mu.Lock()
+	if rec.phase != from {
+		rec.mu.Unlock()
+		return
+	}
+	rec.phase = over
+	rec.mu.Unlock()
+	rec.inbox.end(errGone)
+	rec.settle()
+	rec.endpoint.removeRecord(rec)
+	rec.endpoint.release(rec.id, rec.until, false)
+}
+
+// finish ends the record of a connection whose serve has returned, and waits
+// for its requests. A client of long polling that does not know it yet is
+// answered for a while.
+func (rec *record) finish() {
+	e := rec.endpoint
+	rec.mu.Lock()
+	rec.phase = over
+	late := rec.kind == LongPolling && !rec.told
+	rec.mu.Unlock()
+	if !late || !rec.keep() {
+		e.removeRecord(rec)
+	}
+	e.release(rec.id, rec.until, true)
+	rec.handlers.Wait()
+}
+
+// keep keeps the record for the client's next poll, if there is room.
+func (rec *record) keep() bool {
+	e := rec.endpoint
+	e.records.mu.Lock()
+	room := e.records.over < e.opts.MaxPending
+	if room {
+		e.records.over++
+	}
+	e.records.mu.Unlock()
+	if !room {
+		return false
+	}
+	rec.mu.Lock()
+	rec.kept = !rec.told
+	if rec.kept {
+		rec.expiry = time.AfterFunc(e.opts.DisconnectTimeout, func() { rec.tell() })
+	}
+	kept := rec.kept
+	rec.mu.Unlock()
+	if !kept {
+		e.forgetKept()
+	}
+	return kept
+}
+
+// tell reports whether it is the caller who answers that the connection is
+// over: one poll does. If serve has returned already, that was all the record
+// was kept for.
+func (rec *record) tell() bool {
+	rec.mu.Lock()
+	first := !rec.told
+	rec.told = true
+	kept := first && rec.kept
+	if kept {
+		rec.expiry.Stop()
+	}
+	rec.mu.Unlock()
+	if kept {
+		rec.endpoint.forgetKept()
+		rec.endpoint.removeRecord(rec)
+	}
+	return first
+}
+
+func (e *Endpoint) forgetKept() {
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	e.records.over--
+}
+
+// otherWay refuses a WebSocket of a token that has a record.
+func (rec *record) otherWay() (Refusal, *StatusError) {
+	switch phase, kind := rec.state(); {
+	case phase == over:
+		return RefusedSpentID, errUnknownID()
+	case kind == "":
+		return RefusedIDInUse, &StatusError{Code: http.StatusConflict}
+	}
+	return RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay}
+}
