@@ -220,7 +220,7 @@ func TestRequestsOnAnEndingConnectionAreNotRepeated(t *testing.T) {
 }
 
 func TestNoDuplicatesWhileTheOwnerClosesIdleConnections(t *testing.T) {
-	const clients, posts = 8, 100
+	const clients, posts = 8, 50
 	var mu sync.Mutex
 	seen := map[string]int{}
 	receiver, sender := newForwarder(t, Options{}), newForwarder(t, Options{})
