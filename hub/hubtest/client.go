@@ -86,7 +86,7 @@ func (c *Client) ID() string { return c.conn.id }
 // Write sends bytes as they are.
 func (c *Client) Write(b []byte) {
 	select {
-	case c.conn.in <- append([]byte(nil), b...):
+	case c.conn.pipe.Load().in <- append([]byte(nil), b...):
 		c.conn.received.Store(int64(c.conn.Age()))
 	case <-c.conn.dropped:
 	case <-c.over:
@@ -110,13 +110,13 @@ func (c *Client) Handshake() (errText string, err error) {
 // more reads one write of the hub.
 func (c *Client) more() error {
 	select {
-	case b := <-c.conn.out:
+	case b := <-c.conn.pipe.Load().out:
 		c.buf = append(c.buf, b...)
 		return nil
 	default:
 	}
 	select {
-	case b := <-c.conn.out:
+	case b := <-c.conn.pipe.Load().out:
 		c.buf = append(c.buf, b...)
 		return nil
 	case <-c.conn.said:
@@ -125,7 +125,7 @@ func (c *Client) more() error {
 		return c.t.Context().Err()
 	}
 	select { // what was written before the end
-	case b := <-c.conn.out:
+	case b := <-c.conn.pipe.Load().out:
 		c.buf = append(c.buf, b...)
 		return nil
 	default:
@@ -178,7 +178,7 @@ func (c *Client) Pings() int {
 			continue
 		}
 		select {
-		case b := <-c.conn.out:
+		case b := <-c.conn.pipe.Load().out:
 			c.buf = append(c.buf, b...)
 		default:
 			return c.pings

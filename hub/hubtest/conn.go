@@ -17,6 +17,16 @@ import (
 // waits, as the buffers of a socket would.
 const window = 16
 
+// A pipe is what is on its way on one socket.
+type pipe struct {
+	in  chan []byte // pieces from the client
+	out chan []byte // writes of the hub, one element per Send
+}
+
+func newPipe() *pipe {
+	return &pipe{in: make(chan []byte, window), out: make(chan []byte, window)}
+}
+
 // A Conn is the hub's end of a connection in memory.
 type Conn struct {
 	id       string
@@ -25,8 +35,7 @@ type Conn struct {
 	born     time.Time
 	received atomic.Int64 // age of the last arrival
 
-	in      chan []byte // pieces from the client
-	out     chan []byte // writes of the hub, one element per Send
+	pipe    atomic.Pointer[pipe]
 	dropped chan struct{}
 	drop    sync.Once
 	hungUp  chan struct{} // the client has ended politely
@@ -45,9 +54,9 @@ var errDropped = errors.New("hubtest: connection dropped")
 func newConn(o Options) *Conn {
 	c := &Conn{
 		id: o.ConnectionID, kind: transport.WebSockets, binary: true, born: time.Now(),
-		in: make(chan []byte, window), out: make(chan []byte, window),
 		dropped: make(chan struct{}), hungUp: make(chan struct{}), said: make(chan struct{}),
 	}
+	c.pipe.Store(newPipe())
 	if c.id == "" {
 		var b [16]byte
 		rand.Read(b[:])
@@ -80,19 +89,20 @@ func (c *Conn) LastReceived() time.Duration { return time.Duration(c.received.Lo
 
 // Receive returns what the client wrote next.
 func (c *Conn) Receive() ([]byte, error) {
+	in := c.pipe.Load().in
 	select {
-	case piece := <-c.in:
+	case piece := <-in:
 		return piece, nil
 	default:
 	}
 	select {
-	case piece := <-c.in:
+	case piece := <-in:
 		return piece, nil
 	case <-c.dropped:
 		return nil, errDropped
 	case <-c.hungUp:
 		select {
-		case piece := <-c.in:
+		case piece := <-in:
 			return piece, nil
 		default:
 			return nil, io.EOF
@@ -118,7 +128,7 @@ func (c *Conn) Send(batch []*transport.Message, deadline time.Time) error {
 	select {
 	case <-c.dropped:
 		return errDropped
-	case c.out <- b:
+	case c.pipe.Load().out <- b:
 		return nil
 	case <-timer.C:
 		return os.ErrDeadlineExceeded

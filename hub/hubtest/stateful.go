@@ -60,16 +60,9 @@ func (s *stateful) cut() {
 		s.CloseNow()
 		return
 	}
+	s.pipe.Store(newPipe())
 	close(s.broken)
 	s.live = false
-	for {
-		select {
-		case <-s.in:
-		case <-s.out:
-		default:
-			return
-		}
-	}
 }
 
 // reattach brings another socket and reports whether it was taken.
@@ -88,22 +81,22 @@ func (s *stateful) reattach() bool {
 }
 
 // state returns the channels of now.
-func (s *stateful) state() (live bool, broken, arrived, refused chan struct{}) {
+func (s *stateful) state() (live bool, p *pipe, broken, arrived, refused chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.live, s.broken, s.arrived, s.refused
+	return s.live, s.pipe.Load(), s.broken, s.arrived, s.refused
 }
 
 // Receive returns what the client wrote next, or what became of its socket.
 func (s *stateful) Receive() ([]byte, error) {
-	_, broken, arrived, refused := s.state()
+	_, p, broken, arrived, refused := s.state()
 	select {
 	case <-broken:
 		return nil, s.await(arrived, refused)
 	default:
 	}
 	select {
-	case piece := <-s.in:
+	case piece := <-p.in:
 		return piece, nil
 	case <-broken:
 		return nil, s.await(arrived, refused)
@@ -111,7 +104,7 @@ func (s *stateful) Receive() ([]byte, error) {
 		return nil, errDropped
 	case <-s.hungUp:
 		select {
-		case piece := <-s.in:
+		case piece := <-p.in:
 			return piece, nil
 		default:
 			return nil, io.EOF
@@ -146,7 +139,7 @@ func (s *stateful) await(arrived, refused chan struct{}) error {
 
 // Send hands the batch to the client unless its socket is lost.
 func (s *stateful) Send(batch []*transport.Message, deadline time.Time) error {
-	live, broken, _, _ := s.state()
+	live, p, broken, _, _ := s.state()
 	if !live {
 		return transport.ErrDetached
 	}
@@ -164,7 +157,7 @@ func (s *stateful) Send(batch []*transport.Message, deadline time.Time) error {
 		return transport.ErrDetached
 	case <-s.dropped:
 		return errDropped
-	case s.out <- b:
+	case p.out <- b:
 		return nil
 	case <-timer.C:
 		return os.ErrDeadlineExceeded
