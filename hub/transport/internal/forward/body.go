@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// grace is how long a read of a client's body may last after the connection to
+// the owner has ended.
+const grace = 100 * time.Millisecond
+
 var (
 	// errLeft is in an error if the client, and not the owner, has ended the
 	// request.
@@ -28,11 +32,15 @@ type body struct {
 	from io.ReadCloser
 
 	mu      sync.Mutex
-	begun   bool // guarded by mu; something may have been read
-	reading bool // guarded by mu
-	stopped bool // guarded by mu; the connection to the owner has ended
-	lost    bool // guarded by mu; the owner was it that ended it, before the client failed
-	failed  bool // guarded by mu; the client, before the owner
+	begun   bool        // guarded by mu; something may have been read
+	reading bool        // guarded by mu
+	stopped bool        // guarded by mu; the connection to the owner has ended
+	lost    bool        // guarded by mu; the owner was it that ended it, before the client failed
+	ended   bool        // guarded by mu; all of it was read
+	failed  bool        // guarded by mu; the client, before the owner
+	cut     bool        // guarded by mu; the read in progress was interrupted
+	settled bool        // guarded by mu; the request is answered or has failed
+	timer   *time.Timer // guarded by mu
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -52,6 +60,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
+	b.ended = b.ended || err == io.EOF
 	b.failed = b.failed || err != nil && err != io.EOF && !b.stopped
 	return n, err
 }
@@ -59,9 +68,9 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error { return nil }
 
 // stop ends the reading, because the connection to the owner has ended, be it by
-// us, whose client has left. A read in progress is ended by its deadline, which
-// is not taken back: the server would wait for the rest of the body before it
-// answers.
+// us, whose client has left. A read in progress that does not return soon is
+// ended by its deadline. Not at once: were it just returning the body's last
+// byte, the server, which reads on, would take the deadline for the client's end.
 func (b *body) stop(w http.ResponseWriter, byUs bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,9 +78,33 @@ func (b *body) stop(w http.ResponseWriter, byUs bool) {
 		return
 	}
 	b.stopped, b.lost = true, !byUs && !b.failed
-	if b.reading {
+	if b.reading && !b.settled {
+		b.timer = time.AfterFunc(grace, func() { b.interrupt(w) })
+	}
+}
+
+// interrupt ends the read in progress by its deadline, which is not taken back:
+// the server would wait for the rest of the body before it answers.
+func (b *body) interrupt(w http.ResponseWriter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reading && !b.settled {
+		b.cut = true
 		http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // where there are none, the client decides
 	}
+}
+
+// settle says that the request is answered or has failed: w is left alone from
+// now on. It reports whether all of the body was read, and whether the reading
+// was interrupted.
+func (b *body) settle() (ended, cut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settled = true
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	return b.ended || b.from == http.NoBody, b.cut
 }
 
 // whole reports whether nothing of the body was taken.

@@ -76,6 +76,15 @@ func (f *Forwarder) roundTrip(by *http.Transport, w http.ResponseWriter, r *http
 	if conn != nil {
 		conn.watch(nil)
 	}
+	ended, cut := in.settle()
+	if r.ProtoMajor == 1 && (cut || err == nil && !ended) {
+		w.Header().Set("Connection", "close")
+	}
+	if r.ProtoMajor == 1 && err == nil && !ended {
+		// The owner has answered before it had the whole body. The server
+		// would hold the answer back until it has.
+		http.NewResponseController(w).EnableFullDuplex()
+	}
 	if err != nil && in.left(r.Context()) {
 		err = fmt.Errorf("%w: %w", errLeft, err)
 	}

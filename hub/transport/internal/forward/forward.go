@@ -154,9 +154,11 @@ func (f *Forwarder) Stats() Stats {
 // on. The address is "host:port", "http://host:port" or "https://host:port".
 // Path and query are those of r.RequestURI, which must be a path.
 //
-// An error means that nothing was written to w, its headers included, and that
-// the caller has to answer: ErrUnreachable, ErrUnanswered (which is an
-// ErrUnreachable) or ErrRequest. The causes of the first two are logged.
+// An error means that nothing was written to w, and that the caller has to
+// answer: ErrUnreachable, ErrUnanswered (which is an ErrUnreachable) or
+// ErrRequest. The causes of the first two are logged, unless it is the client
+// that has left. Of w's headers only Connection may have been set, to close the
+// connection of a client in the middle of its body.
 //
 // The owner's headers take the place of those of the same name in w, except
 // that Vary and Set-Cookie are united.

@@ -166,9 +166,28 @@ func TestLostOwnerOfASlowBody(t *testing.T) {
 	front := serve(t, forwarding(f, address))
 	// The client sends nothing more, and is answered all the same.
 	res := dialRaw(t, host(front), "POST /hub?id=1 HTTP/1.1\nHost: a\nContent-Length: 100000\n\nx").answer(t)
-	if res.StatusCode != http.StatusNotFound || res.Header.Get("Failed") != "unanswered" {
-		t.Errorf("got %d %v", res.StatusCode, res.Header)
+	if res.StatusCode != http.StatusNotFound || res.Header.Get("Failed") != "unanswered" || !res.Close {
+		t.Errorf("got %v", res)
 	}
+	if s := f.Stats(); s != (Stats{Unanswered: 1}) {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestEarlyAnswerToASlowBody(t *testing.T) {
+	f := start(t, func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(http.StatusConflict)
+		io.WriteString(w, "no")
+		w.(http.Flusher).Flush()
+	})
+	c := dialRaw(t, host(f.front), "POST /hub?id=1 HTTP/1.1\nHost: a\nContent-Length: 100000\n\nx")
+	res := c.answer(t)
+	b := make([]byte, 2)
+	if _, err := io.ReadFull(res.Body, b); err != nil || res.StatusCode != http.StatusConflict || string(b) != "no" {
+		t.Errorf("got %v %q %v", res, b, err)
+	}
+	c.Close()
 }
 
 // The owner answers one request per connection, and ends it after reading the
