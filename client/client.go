@@ -124,6 +124,15 @@ func (c *Client) ConnectionID() string {
 	return ""
 }
 
+// Transport returns what carries the connection. It is empty while there is
+// none.
+func (c *Client) Transport() Transport {
+	if s := c.current(); s != nil {
+		return s.door.transport
+	}
+	return ""
+}
+
 // current returns the session, or nil if the client is not connected.
 func (c *Client) current() *session {
 	c.mu.Lock()
@@ -174,8 +183,7 @@ func (c *Client) Start(ctx context.Context) error {
 
 	s, err := c.connectFor(ctx, l)
 	if err == nil && !c.adopt(l, s) {
-		s.raw.Close()
-		s.ws.CloseNow()
+		s.drop()
 		err = ErrStopped
 	}
 	if err != nil {
@@ -225,7 +233,7 @@ func (c *Client) retire() {
 
 // Stop ends the connection, or the attempts to get one, and waits until all
 // goroutines of the client have returned: what was sent is written out, a
-// Close record follows, the WebSocket is closed politely, the handler that
+// Close record follows, the transport is closed politely, the handler that
 // runs comes to its end, those that still waited are dropped, and OnClosed
 // runs. When ctx ends first, the connection is cut, and Stop returns the error
 // of ctx without waiting for a handler. Stopping a stopped client is no error.

@@ -145,8 +145,8 @@ func TestStartFails(t *testing.T) {
 		{finish: "refuses an answer that is not JSON", negotiate: `<html>`, check: noDetail},
 		{finish: "refuses an answer without a token", negotiate: `{"negotiateVersion":1,"connectionId":"c","availableTransports":[{"transport":"WebSockets","transferFormats":["Text"]}]}`, check: refused("token")},
 		{finish: "refuses stateful reconnect it did not ask for", negotiate: `{"negotiateVersion":1,"connectionId":"c","connectionToken":"t","useStatefulReconnect":true,"availableTransports":[{"transport":"WebSockets","transferFormats":["Text"]}]}`, check: refused("stateful")},
-		{finish: "needs WebSockets", negotiate: `{"connectionId":"c","availableTransports":[{"transport":"LongPolling","transferFormats":["Text","Binary"]}]}`, check: is(ErrNoTransport)},
-		{finish: "needs binary WebSockets for MessagePack", negotiate: `{"connectionId":"c","availableTransports":[{"transport":"WebSockets","transferFormats":["Text"]}]}`, protocol: protocol.MessagePack{}, check: is(ErrNoTransport)},
+		{finish: "needs a transport it knows", negotiate: `{"connectionId":"c","availableTransports":[{"transport":"Pigeons","transferFormats":["Text","Binary"]}]}`, check: is(ErrNoTransport)},
+		{finish: "needs a binary transport for MessagePack", negotiate: `{"connectionId":"c","availableTransports":[{"transport":"WebSockets","transferFormats":["Text"]},{"transport":"ServerSentEvents","transferFormats":["Text","Binary"]}]}`, protocol: protocol.MessagePack{}, check: is(ErrNoTransport)},
 		{finish: "refuses a redirect to elsewhere than HTTP", negotiate: `{"url":"ftp://hub/chat"}`, check: noDetail},
 		{finish: "reports an unknown token", upgrade: 404, check: status(StatusError{"connect", 404})},
 		{finish: "passes on the handshake error", handshake: `{"error":"The protocol 'json' is not supported."}` + "\x1e", check: func(err error) bool {
@@ -306,6 +306,9 @@ func TestOptions(t *testing.T) {
 		{"refuses a negative handshake timeout", Options{URL: "http://hub", HandshakeTimeout: -1}, "HandshakeTimeout"},
 		{"refuses a negative size", Options{URL: "http://hub", MaximumReceiveMessageSize: -1}, "MaximumReceiveMessageSize"},
 		{"refuses a negative buffer", Options{URL: "http://hub", StreamBufferCapacity: -1}, "StreamBufferCapacity"},
+		{"refuses an unknown transport", Options{URL: "http://hub", Transports: []Transport{"Pigeons"}}, "Transports"},
+		{"refuses a transport twice", Options{URL: "http://hub", Transports: []Transport{LongPolling, LongPolling}}, "Transports"},
+		{"refuses to skip negotiation without WebSockets", Options{URL: "http://hub", SkipNegotiation: true, Transports: []Transport{LongPolling}}, "SkipNegotiation"},
 		{"refuses a negative queue", Options{URL: "http://hub", HandlerQueue: -1}, "HandlerQueue"},
 	} {
 		t.Run("it "+c.finish, func(t *testing.T) {

@@ -1,5 +1,6 @@
 // Package client is a SignalR client: it calls the methods of a hub and is
-// called by it, over WebSockets, with either hub protocol, negotiated or not.
+// called by it, over WebSockets, Server-Sent Events or long polling, with
+// either hub protocol, negotiated or not.
 //
 // [New] makes a [Client] from [Options]; [Client.On] and its relatives register
 // what runs when the hub calls; [Client.Start] connects; [Invoke],
@@ -27,6 +28,14 @@
 // Records that one goroutine sends go out in the order of its calls. A call
 // that has to wait for room in the outgoing buffer waits with its context.
 //
+// # Transports
+//
+// Options.Transports says which are tried, in which order. Nothing above
+// differs between them, except that long polling knows neither pings nor a
+// server timeout. Where there is no WebSocket, records are posted: one POST at
+// a time, which takes all records that have come together meanwhile, so order
+// is kept.
+//
 // # Delivery
 //
 // At most once. Send returns when its record has a place in the outgoing
@@ -42,5 +51,5 @@
 //
 // Records above [Options.MaximumReceiveMessageSize] and malformed ones end the
 // connection. The client trusts its server otherwise: error texts are passed
-// on as they are. Other transports and stateful reconnects are not part of it.
+// on as they are. Stateful reconnects are not part of it.
 package client

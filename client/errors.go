@@ -31,9 +31,9 @@ var (
 	// ErrStreamStalled: the buffer of a stream was full for 10 s.
 	ErrStreamStalled = errors.New("client: stream stalled: its buffer was full for too long")
 
-	// ErrNoTransport: the server offers no WebSockets that could carry the
-	// protocol.
-	ErrNoTransport = errors.New("client: server offers no usable WebSockets transport")
+	// ErrNoTransport: the server offers no transport of Options.Transports
+	// that could carry the protocol.
+	ErrNoTransport = errors.New("client: server offers no usable transport")
 
 	// ErrTooManyRedirects: negotiate was redirected more than 100 times.
 	ErrTooManyRedirects = errors.New("client: negotiate redirection limit exceeded")
@@ -80,9 +80,9 @@ type NegotiateError struct{ Text string }
 func (e *NegotiateError) Error() string { return "client: negotiate refused: " + e.Text }
 
 // A StatusError is an HTTP status other than the one that was needed (200 for
-// negotiate, 101 for the WebSocket).
+// most requests, 101 for a WebSocket).
 type StatusError struct {
-	// Step is "negotiate" or "connect".
+	// Step is "negotiate", "connect", or without WebSockets "poll" or "send".
 	Step string
 
 	// Status is the HTTP status code, such as 401.

@@ -45,7 +45,7 @@ func feed(t *testing.T, p protocol.Protocol, text string, piece int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(c, newLife(t.Context(), c.opts.HandlerQueue), nil, nil, "", nil)
+	s := newSession(c, newLife(t.Context(), c.opts.HandlerQueue), nil, door{}, nil)
 	s.silence = time.NewTimer(time.Hour)
 	defer s.silence.Stop()
 	first, second, third := &waiting{}, &waiting{}, &waiting{items: newItems(1 << 20)}
@@ -96,7 +96,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(c, newLife(t.Context(), 1), nil, nil, "", nil)
+	s := newSession(c, newLife(t.Context(), 1), nil, door{}, nil)
 	records := []byte(`{"type":6}` + "\x1e" + `{"type":3,"invocationId":"unknown"}` + "\x1e" + `{"type":99}` + "\x1e")
 	got := testing.AllocsPerRun(100, func() {
 		s.buf = append(s.buf[:0], records...)

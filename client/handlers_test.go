@@ -129,7 +129,7 @@ func TestHandlerQueueIsBounded(t *testing.T) {
 				if taken < c.want || taken > c.want+2 {
 					t.Errorf("took %d records want %d", taken, c.want)
 				}
-				client.session.raw.Close()
+				client.session.att.conn.cut()
 				close(release)
 			})
 		})

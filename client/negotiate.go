@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-
-	"github.com/switchboard-hub/switchboard/hub/protocol"
 )
 
 // A negotiation is what negotiate answers (TransportProtocols.md, "POST
@@ -31,9 +28,10 @@ type availableTransport struct {
 	TransferFormats []string `json:"transferFormats"`
 }
 
-// A door is where and as whom the WebSocket is to be opened.
+// A door is where, how and as whom a connection is to be opened.
 type door struct {
-	url *url.URL
+	url       *url.URL
+	transport Transport
 
 	// connectionID is empty without negotiation, and so is token, the value
 	// of the query parameter id.
@@ -45,49 +43,46 @@ type door struct {
 	bearer string
 }
 
-// negotiate asks for a door and follows redirects.
-func (c *Client) negotiate(ctx context.Context) (door, error) {
-	d := door{url: c.base}
-	if c.opts.SkipNegotiation {
-		return d, nil
+// address is the URL of the connection.
+func (d door) address() *url.URL {
+	u := *d.url
+	if d.token != "" {
+		u.RawQuery = addQuery(u.RawQuery, "id", d.token)
 	}
+	return &u
+}
+
+// negotiate asks at a door for the one to use and for the transports behind
+// it. It follows redirects.
+func (c *Client) negotiate(ctx context.Context, d door) (door, []availableTransport, error) {
 	for range maxRedirects {
 		n, err := c.postNegotiate(ctx, d)
 		switch {
 		case err != nil:
-			return door{}, err
+			return door{}, nil, err
 		case n.Error != "":
-			return door{}, &NegotiateError{Text: n.Error}
+			return door{}, nil, &NegotiateError{Text: n.Error}
 		case n.URL == "":
-			return d.accept(n, c.opts.Protocol)
+			d, err = d.accept(n)
+			return d, n.AvailableTransports, err
 		}
 		next, err := d.url.Parse(n.URL)
 		if err == nil {
 			next, err = parseURL(next.String())
 		}
 		if err != nil {
-			return door{}, fmt.Errorf("client: negotiate: redirect: %w", err)
+			return door{}, nil, fmt.Errorf("client: negotiate: redirect: %w", err)
 		}
 		d.url = next
 		if n.AccessToken != "" {
 			d.bearer = n.AccessToken
 		}
 	}
-	return door{}, ErrTooManyRedirects
+	return door{}, nil, ErrTooManyRedirects
 }
 
 // accept completes a door with an answer that is no redirect.
-func (d door) accept(n negotiation, p protocol.Protocol) (door, error) {
-	format := "Text"
-	if p.Binary() {
-		format = "Binary"
-	}
-	usable := slices.ContainsFunc(n.AvailableTransports, func(t availableTransport) bool {
-		return t.Transport == "WebSockets" && slices.Contains(t.TransferFormats, format)
-	})
-	if !usable {
-		return door{}, ErrNoTransport
-	}
+func (d door) accept(n negotiation) (door, error) {
 	if n.UseStatefulReconnect {
 		return door{}, &NegotiateError{Text: "stateful reconnect, which was not asked for"}
 	}

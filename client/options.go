@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/protocol"
@@ -42,18 +43,26 @@ type Options struct {
 	// Protocol is the hub protocol. Nil means protocol.JSON{}.
 	Protocol protocol.Protocol
 
-	// SkipNegotiation opens the WebSocket at once. The client then does not
-	// know its connection id.
+	// Transports are those that may be used, in the order of trying: the next
+	// one is tried when one does not open, with a negotiation of its own. Nil
+	// means WebSockets, ServerSentEvents and LongPolling. Transports that the
+	// server does not offer, or that cannot carry the protocol, are left out.
+	Transports []Transport
+
+	// SkipNegotiation opens a WebSocket at once. The client then does not
+	// know its connection id. Transports must be nil or WebSockets alone.
 	SkipNegotiation bool
 
-	// AccessToken, if set, is asked before every request for the bearer
-	// token to send; an empty one is not sent.
+	// AccessToken, if set, is asked before every request, each poll and post
+	// included, for the bearer token to send; an empty one is not sent. It may
+	// be asked by two goroutines at once.
 	AccessToken func(ctx context.Context) (string, error)
 
 	// Header is sent with every request.
 	Header http.Header
 
-	// HTTPClient makes the requests. Nil means a client of its own with the
+	// HTTPClient makes the requests. Its Timeout does not apply to those of a
+	// connection, some of which last. Nil means a client of its own with the
 	// settings of http.DefaultTransport.
 	HTTPClient *http.Client
 
@@ -132,6 +141,9 @@ func (o Options) check() (Options, *url.URL, error) {
 			*n.value = n.zero
 		}
 	}
+	if o.Transports, err = o.transports(); err != nil {
+		return o, nil, err
+	}
 	if o.Protocol == nil {
 		o.Protocol = protocol.JSON{}
 	}
@@ -143,6 +155,28 @@ func (o Options) check() (Options, *url.URL, error) {
 	}
 	o.Header = o.Header.Clone()
 	return o, base, nil
+}
+
+// transports returns a copy of Transports with the default filled in.
+func (o Options) transports() ([]Transport, error) {
+	ts := slices.Clone(o.Transports)
+	switch {
+	case len(ts) == 0 && o.SkipNegotiation:
+		return []Transport{WebSockets}, nil
+	case len(ts) == 0:
+		return []Transport{WebSockets, ServerSentEvents, LongPolling}, nil
+	case o.SkipNegotiation && (len(ts) != 1 || ts[0] != WebSockets):
+		return nil, fmt.Errorf("client: Options.SkipNegotiation: needs WebSockets alone, not %v", ts)
+	}
+	for i, t := range ts {
+		if t != WebSockets && t != ServerSentEvents && t != LongPolling {
+			return nil, fmt.Errorf("client: Options.Transports: %q is none", string(t))
+		}
+		if slices.Contains(ts[:i], t) {
+			return nil, fmt.Errorf("client: Options.Transports: %s is there twice", t)
+		}
+	}
+	return ts, nil
 }
 
 // parseURL reads a hub's URL. WebSocket schemes become those of HTTP.

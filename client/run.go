@@ -81,8 +81,7 @@ func (c *Client) reconnect(l *life, cause error) (*session, error) {
 // arrives on it. It returns false if Stop was called.
 func (c *Client) resume(l *life, s *session) bool {
 	if !c.adopt(l, s) {
-		s.raw.Close()
-		s.ws.CloseNow()
+		s.drop()
 		return false
 	}
 	c.opts.Logger.Info("reconnected", "conn", s.connectionID)

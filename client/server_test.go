@@ -66,6 +66,8 @@ type testServer struct {
 	serving   sync.WaitGroup // net/http does not wait for upgraded connections
 
 	mu       sync.Mutex
+	plain    map[string]*plainConn // by token
+	used     map[string]bool       // tokens
 	scripts  []script
 	number   int // of connections negotiated
 	requests []*http.Request
@@ -75,11 +77,16 @@ type testServer struct {
 // it inside the bubble, if there is one.
 func newServer(t testing.TB, scripts ...script) *testServer {
 	t.Helper()
-	s := &testServer{t: t, network: newNetwork(), scripts: scripts}
+	s := &testServer{t: t, network: newNetwork(), scripts: scripts, plain: map[string]*plainConn{}, used: map[string]bool{}}
 	server := &http.Server{Handler: s}
 	s.serving.Go(func() { _ = server.Serve(s.network) })
 	t.Cleanup(func() {
 		server.Close()
+		s.mu.Lock()
+		for _, c := range s.plain {
+			c.leave()
+		}
+		s.mu.Unlock()
 		s.serving.Wait()
 	})
 	return s
@@ -133,7 +140,10 @@ func (s *testServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		id := string(rune('0' + s.number%10))
 		s.mu.Unlock()
 		answerNegotiate(w, `"negotiateVersion":1,"connectionId":"c`+id+`","connectionToken":"t`+id+`"`)
-	case s.upgrade == nil || s.upgrade(w, r):
+	case s.upgrade != nil && !s.upgrade(w, r):
+	case r.Header.Get("Upgrade") == "":
+		s.servePlain(w, r)
+	default:
 		s.serve(w, r)
 	}
 }
@@ -141,7 +151,7 @@ func (s *testServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answerNegotiate writes the usual transports behind the given members.
 func answerNegotiate(w http.ResponseWriter, members string) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{`+members+`,"availableTransports":[{"transport":"WebSockets","transferFormats":["Text","Binary"]},{"transport":"LongPolling","transferFormats":["Text","Binary"]}]}`)
+	_, _ = io.WriteString(w, `{`+members+`,"availableTransports":[{"transport":"WebSockets","transferFormats":["Text","Binary"]},{"transport":"ServerSentEvents","transferFormats":["Text"]},{"transport":"LongPolling","transferFormats":["Text","Binary"]}]}`)
 }
 
 // seen returns the requests so far whose path ends in suffix.
@@ -180,8 +190,12 @@ func (s *testServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer ws.CloseNow()
 	ws.SetReadLimit(-1)
-	p := &peer{t: s.t, ws: ws}
-	_, request, err := ws.Read(context.Background())
+	s.run(&peer{t: s.t, ws: ws})
+}
+
+// run does the handshake and runs a script.
+func (s *testServer) run(p *peer) {
+	request, err := p.readBytes()
 	if err != nil {
 		return
 	}
@@ -203,7 +217,8 @@ func (s *testServer) serve(w http.ResponseWriter, r *http.Request) {
 // goroutine. Writing to a client that is gone is no error.
 type peer struct {
 	t        testing.TB
-	ws       *websocket.Conn
+	ws       *websocket.Conn // nil on other transports
+	plain    *plainConn
 	protocol protocol.Protocol
 	buf      []byte
 }
@@ -217,6 +232,10 @@ func (p *peer) send(records ...string) {
 func (p *peer) write(text string) { p.writeBytes([]byte(text)) }
 
 func (p *peer) writeBytes(b []byte) {
+	if p.ws == nil {
+		p.plain.send(b)
+		return
+	}
 	kind := websocket.MessageText
 	if p.protocol.Binary() {
 		kind = websocket.MessageBinary
@@ -241,12 +260,21 @@ func (p *peer) read() (*protocol.Message, bool) {
 			p.buf = p.buf[size:]
 			return m, true
 		}
-		_, b, err := p.ws.Read(context.Background())
+		b, err := p.readBytes()
 		if err != nil {
 			return nil, false
 		}
 		p.buf = append(p.buf, b...)
 	}
+}
+
+// readBytes returns what the client sent as one.
+func (p *peer) readBytes() ([]byte, error) {
+	if p.ws == nil {
+		return p.plain.receive()
+	}
+	_, b, err := p.ws.Read(context.Background())
+	return b, err
 }
 
 // expect returns the next record that is no ping, which must have the type.
