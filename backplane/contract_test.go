@@ -347,6 +347,33 @@ func TestSharedKey(t *testing.T) {
 	})
 }
 
+func TestANameHasOneOwner(t *testing.T) {
+	overBoth(t, func(t *testing.T, connect func() instance) {
+		a, b := connect(), connect()
+		subscribe(t, a, ignore, "up")
+		subscribe(t, b, ignore, "up")
+		claim := func(who instance, owner string, life time.Duration) bool {
+			t.Helper()
+			owned, err := who.Claim(t.Context(), "name", owner, life)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return owned
+		}
+		const life = 300 * time.Millisecond
+		if !claim(a, "a", life) || !claim(a, "a", life) {
+			t.Error("the owner does not get the name twice")
+		}
+		if claim(b, "b", life) {
+			t.Error("the name has two owners")
+		}
+		eventually(t, "the name is free after its time", func() bool { return claim(b, "b", time.Minute) })
+		if claim(a, "a", life) {
+			t.Error("the name has two owners after its time")
+		}
+	})
+}
+
 func TestEndedContexts(t *testing.T) {
 	overBoth(t, func(t *testing.T, connect func() instance) {
 		a := connect()

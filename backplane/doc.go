@@ -51,9 +51,11 @@
 //
 //	Key               Type    TTL     Written by        Swept by
 //	<KeyPrefix><name> string  10 min  every instance    its TTL
+//	<KeyPrefix>claim:<name> string  its life  who came first  its TTL
 //
 // where name is the argument of [Redis.SharedKey] ("token-key"): 32 random
-// bytes, set if there are none, renewed every 10 s while an instance runs.
+// bytes, set if there are none, renewed every 10 s while an instance runs; and
+// that of [Redis.Claim].
 //
 // # Permissions
 //

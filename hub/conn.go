@@ -44,6 +44,10 @@ type conn struct {
 	pinged     atomic.Bool
 	blocked    atomic.Bool
 
+	// expires is when the authentication ends, in nanoseconds since 1970; 0
+	// is never.
+	expires atomic.Int64
+
 	// closing is when the end began, in nanoseconds of age; 0 while open.
 	closing atomic.Int64
 
@@ -78,7 +82,17 @@ func (h *Hub) newConn(ctx context.Context, t transport.Conn, id *Identity, proto
 	c.running.Add(2) // the teardown, which end starts exactly once, and the connect step
 	c.lastPing = t.Age()
 	c.lastRecord.Store(int64(c.lastPing))
+	if h.opts.CloseOnAuthenticationExpiration {
+		c.renew(id)
+	}
 	return c
+}
+
+// renew takes the end of a fresh authentication.
+func (c *conn) renew(id *Identity) {
+	if id != nil && !id.Expires.IsZero() {
+		c.expires.Store(max(1, id.Expires.UnixNano()))
+	}
 }
 
 func (c *conn) userID() string {

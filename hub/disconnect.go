@@ -65,6 +65,10 @@ var (
 	// ErrHandshake: no valid handshake came in time. The connection never counted as one.
 	ErrHandshake = &Disconnect{reason: "handshake_failed", message: "no valid handshake", quiet: true}
 
+	// ErrAuthenticationExpired: Identity.Expires has come. Clients may
+	// reconnect, with a new token.
+	ErrAuthenticationExpired = &Disconnect{reason: "authentication_expired", message: "the authentication has expired", allowReconnect: true}
+
 	// ErrShutdown: this instance stops. Clients may reconnect, and find another.
 	ErrShutdown = &Disconnect{reason: "shutdown", message: "the server is shutting down", allowReconnect: true}
 )
@@ -73,7 +77,7 @@ var (
 func disconnectReasons() []*Disconnect {
 	return []*Disconnect{
 		ErrClosedByClient, ErrPeerGone, ErrAborted, ErrClientTimeout, ErrSlowConsumer, ErrMessageTooBig,
-		ErrProtocol, ErrUnencodable, ErrConnectFailed, ErrHandshake, ErrShutdown,
+		ErrProtocol, ErrUnencodable, ErrConnectFailed, ErrHandshake, ErrShutdown, ErrAuthenticationExpired,
 	}
 }
 

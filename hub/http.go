@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -29,22 +30,26 @@ type identityKey struct{}
 
 func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
 	opts := transport.Options{
-		Open:                  h.open,
-		Keys:                  h.keys,
-		Instance:              h.opts.Instance,
-		AllowedOrigins:        h.opts.AllowedOrigins,
-		MaxConnections:        h.opts.MaxConnections,
-		WebSocketCloseTimeout: h.opts.CloseTimeout,
-		Logger:                h.opts.Logger,
+		Open:                    h.open,
+		Keys:                    h.keys,
+		Instance:                h.opts.Instance,
+		Advertise:               h.opts.Advertise,
+		Transports:              h.opts.Transports,
+		AllowStatefulReconnects: h.opts.AllowStatefulReconnects,
+		MinimumNegotiateVersion: h.opts.MinimumNegotiateVersion,
+		AllowedOrigins:          h.opts.AllowedOrigins,
+		MaxConnections:          h.opts.MaxConnections,
+		WebSocketCloseTimeout:   h.opts.CloseTimeout,
+		DisconnectTimeout:       h.opts.DisconnectTimeout,
+		PollTimeout:             h.opts.PollTimeout,
+		Logger:                  h.opts.Logger,
 	}
-	if h.opts.Authenticate != nil {
-		opts.Authorize = func(r *http.Request) (context.Context, error) {
-			id, err := h.opts.Authenticate(r)
-			if err != nil || id == nil {
-				return nil, err
-			}
-			return context.WithValue(r.Context(), identityKey{}, id), nil
-		}
+	if claimer, ok := h.opts.Backplane.(sharedClaimer); ok {
+		opts.Claims = newFleetClaims(h, claimer)
+	}
+	if h.opts.Authenticate != nil || h.opts.Authorize != nil {
+		opts.Authorize = h.authorize
+		opts.Refreshed = h.refreshed
 	}
 	e, err := transport.New(opts)
 	if err != nil {
@@ -52,6 +57,50 @@ func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
 	}
 	e.Refuse(refusedStarting())
 	return e, nil
+}
+
+// authorize names who a request acts for, and decides whether it may.
+func (h *Hub) authorize(r *http.Request) (context.Context, error) {
+	var id *Identity
+	if h.opts.Authenticate != nil {
+		var err error
+		if id, err = h.opts.Authenticate(r); err != nil {
+			return nil, err
+		}
+	}
+	if h.opts.Authorize != nil {
+		if err := h.opts.Authorize(id, r); err != nil {
+			if status, ok := errors.AsType[*transport.StatusError](err); ok {
+				return nil, status
+			}
+			return nil, &transport.StatusError{Code: http.StatusForbidden}
+		}
+	}
+	if id == nil {
+		return nil, nil
+	}
+	return context.WithValue(r.Context(), identityKey{}, id), nil
+}
+
+// refreshed looks at the later requests of a connection: they may prolong its
+// authentication, and must be its own user's.
+func (h *Hub) refreshed(r *http.Request, connectionID string) error {
+	c := h.registry.conn(connectionID)
+	if c == nil { // in its handshake, or gone
+		return nil
+	}
+	id, _ := r.Context().Value(identityKey{}).(*Identity)
+	user := ""
+	if id != nil {
+		user = id.UserID
+	}
+	if user != c.userID() {
+		return &transport.StatusError{Code: http.StatusForbidden, Text: "The connection is another user's"}
+	}
+	if h.opts.CloseOnAuthenticationExpiration {
+		c.renew(id)
+	}
+	return nil
 }
 
 // open lets a new connection in.

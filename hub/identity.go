@@ -1,6 +1,9 @@
 package hub
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // An Identity is who a connection acts for, as authentication found it out.
 // It is fixed for the life of the connection and must not be changed.
@@ -15,6 +18,10 @@ type Identity struct {
 	// Permissions are what this identity may do, such as "group:join:ops/*".
 	// A "*" at the end stands for any rest; "admin" and "*" allow everything.
 	Permissions []string
+
+	// Expires is when the authentication ends; zero means never. See
+	// Options.CloseOnAuthenticationExpiration.
+	Expires time.Time
 
 	// Values are the application's own facts about the connection, taken
 	// from the request while it lasted.

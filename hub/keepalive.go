@@ -45,6 +45,10 @@ func (h *Hub) check(c *conn) {
 	if c.resume != nil {
 		c.checkAcks(age)
 	}
+	if end := c.expires.Load(); end != 0 && time.Now().UnixNano() >= end {
+		c.end(ErrAuthenticationExpired)
+		return
+	}
 	blocked := c.blocked.Load() // before lastRecord: the reader sets them the other way round
 	silent := age - time.Duration(c.lastRecord.Load())
 	switch {

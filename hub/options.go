@@ -84,6 +84,19 @@ type Options struct {
 	// Nil means that connections have no identity.
 	Authenticate func(r *http.Request) (*Identity, error)
 
+	// Authorize decides, after Authenticate and for every request, whether
+	// this hub may be used: id is nil where Authenticate has named nobody. An
+	// error refuses the request with 403; a *transport.StatusError chooses
+	// another status. Nil lets everybody in. For single methods see Rule.
+	Authorize func(id *Identity, r *http.Request) error
+
+	// CloseOnAuthenticationExpiration ends a connection, within a second and
+	// so that its client may reconnect, when its Identity.Expires has come.
+	// Each poll of a long polling connection brings a new time. Off by
+	// default: what was let in stays.
+	// SignalR: HttpConnectionDispatcherOptions.CloseOnAuthenticationExpiration.
+	CloseOnAuthenticationExpiration bool
+
 	// BaseContext gives a connection's context its values, from the request
 	// that opened it; the context's end is not the connection's. Nil means
 	// no values: those of the request would keep about 700 bytes of the HTTP
@@ -93,6 +106,31 @@ type Options struct {
 	// AllowedOrigins are the origins from which browsers may connect, such
 	// as "https://app.example". Zero means the same origin only.
 	AllowedOrigins []string
+
+	// Transports are the transports on offer, in the order in which clients
+	// should try them. Zero means WebSockets, ServerSentEvents, LongPolling.
+	// SignalR: HttpConnectionDispatcherOptions.Transports.
+	Transports []transport.Kind
+
+	// Advertise is the address, "host:port" or "https://host:port", under
+	// which the other instances reach this one's HTTP listener, at the same
+	// paths: polls, POSTs and event streams that arrive at another instance
+	// are passed on to it. Empty means that they are not, and all requests of
+	// such a connection must come here.
+	Advertise string
+
+	// MinimumNegotiateVersion refuses clients that negotiate with less. Zero
+	// lets in all. SignalR: MinimumProtocolVersion.
+	MinimumNegotiateVersion int
+
+	// DisconnectTimeout is for how long a connection may be without a
+	// request: between two polls, or between two sockets where stateful
+	// reconnects are allowed. Zero means 15 s.
+	DisconnectTimeout time.Duration
+
+	// PollTimeout is when a poll without data is answered. Zero means 90 s;
+	// clients give up after 100 s.
+	PollTimeout time.Duration
 
 	// TokenKeys sign the connection tokens, which all instances behind one
 	// balancer must share. Zero means the backplane's shared key where it

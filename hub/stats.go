@@ -9,6 +9,7 @@ type counters struct {
 	failed          atomic.Uint64
 	records         atomic.Uint64
 	strays          atomic.Uint64
+	claimsAlone     atomic.Uint64
 	streamed        atomic.Uint64
 	detached        atomic.Uint64
 	resumed         atomic.Uint64
@@ -62,6 +63,7 @@ type Stats struct {
 	Received        uint64 // from the backplane
 	Malformed       uint64 // of those, not understood
 	Transcoded      uint64 // made for a protocol the sender left out
+	ClaimsAlone     uint64 // tokens that were accepted without asking the fleet, which was away
 	RefusedCommands uint64 // group changes of other instances dropped for their number
 }
 
@@ -75,7 +77,8 @@ func (h *Hub) Stats() Stats {
 		StreamItems: h.stats.streamed.Load(), UploadWaits: h.stats.uploadWaits.Load(),
 		UploadsStalled: h.stats.uploadsStalled.Load(), PendingResults: h.questions.count(),
 		Published: h.stats.published.Load(), Received: h.stats.received.Load(), Malformed: h.stats.malformed.Load(),
-		Transcoded: h.stats.transcoded.Load(), RefusedCommands: h.stats.refusedCommands.Load(),
+		ClaimsAlone: h.stats.claimsAlone.Load(),
+		Transcoded:  h.stats.transcoded.Load(), RefusedCommands: h.stats.refusedCommands.Load(),
 	}
 	s.Connections, s.Groups, s.Users = h.registry.counts()
 	for i, d := range disconnectReasons() {

@@ -55,6 +55,8 @@ type Broker struct {
 	instances map[*Backplane]struct{}
 	receivers map[string]map[*Backplane]struct{} // by channel: subscribed and linked
 	keys      map[string][]byte
+	claims    map[string]claim
+	sweep     int           // how many claims there may be before the next look
 	changed   chan struct{} // closed when a waiting publisher should look again
 	waited    bool          // somebody waits for it
 }
@@ -65,6 +67,8 @@ func New() *Broker {
 		instances: make(map[*Backplane]struct{}),
 		receivers: make(map[string]map[*Backplane]struct{}),
 		keys:      make(map[string][]byte),
+		claims:    make(map[string]claim),
+		sweep:     sweepAbove,
 		changed:   make(chan struct{}),
 	}
 }
