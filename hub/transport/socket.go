@@ -98,7 +98,9 @@ func (s *socket) Receive() ([]byte, error) {
 // next waits for a message.
 func (s *socket) next() error {
 	for s.message == nil {
-		if s.parser != nil && s.parser.empty() {
+		// At the end of the stream the library calls half a message whole: its
+		// parser must not serve anybody else.
+		if s.parser != nil && s.wire.failed == nil && s.parser.empty() {
 			s.endpoint.putParser(s.parser)
 			s.parser = nil
 		}

@@ -134,6 +134,32 @@ func TestPiecesArriveBeforeTheMessageEnds(t *testing.T) {
 	}
 }
 
+// TestCutMessage has clients leave in the middle of a message, which must be
+// nobody else's trouble.
+func TestCutMessage(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		s := startWith(t, Options{}, echo, secure)
+		for range 50 {
+			rude := s.open(t, "")
+			rude.writeFrame(t, 0x01, []byte("half"))
+			rude.readFrame(t)
+			rude.Close()
+			if err := s.endpoint.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c := s.open(t, "")
+			c.writeFrame(t, 0x81, []byte("hello"))
+			if got := c.readFrame(t); string(got.payload) != "hello" {
+				t.Fatalf("another connection got opcode %x, %q", got.op, got.payload)
+			}
+			c.Close()
+			if err := s.endpoint.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestEndlessFragments(t *testing.T) {
 	const fragments, size = 100_000, 16
 	received, pieces := 0, 0
