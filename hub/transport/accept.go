@@ -131,7 +131,18 @@ func (e *Endpoint) getWebSocket(w http.ResponseWriter, r *http.Request, id strin
 		e.warn(r, "transport: no WebSockets here: the ResponseWriter of a middleware hides http.Hijacker")
 		return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
 	}
-	return e.openWebSocket(w, r, id)
+	if id == "" {
+		return e.openWebSocket(w, r, nil)
+	}
+	t, rec, why, refused := e.lookUp(id)
+	switch {
+	case refused != nil:
+		return why, refused
+	case rec != nil || e.resumes(&t):
+		return e.openOnRecord(w, r, &t)
+	default:
+		return e.openWebSocket(w, r, &t)
+	}
 }
 
 // requestedKind says what a GET asks for, in SignalR's order: an event stream
@@ -210,13 +221,13 @@ func hasToken(lines []string, token string) bool {
 	return false
 }
 
-// openWebSocket opens a connection, or says why not. The id is empty for a
+// openWebSocket opens a connection, or says why not. The token is nil for a
 // client that skipped negotiation.
-func (e *Endpoint) openWebSocket(w http.ResponseWriter, r *http.Request, id string) (Refusal, *StatusError) {
+func (e *Endpoint) openWebSocket(w http.ResponseWriter, r *http.Request, t *token) (Refusal, *StatusError) {
 	if why, err := e.enter(); err != nil {
 		return why, err
 	}
-	info := Info{Kind: WebSockets, Negotiated: id != ""}
+	info := Info{Kind: WebSockets, Negotiated: t != nil}
 	var until time.Time // zero: no token, no claim
 	opened := false
 	defer func() {
@@ -225,17 +236,10 @@ func (e *Endpoint) openWebSocket(w http.ResponseWriter, r *http.Request, id stri
 			e.leave()
 		}
 	}()
-	if id == "" {
+	if t == nil {
 		info.ID = encodeID(newID())
 	} else {
-		t, rec, why, err := e.lookUp(id)
-		if err == nil && rec != nil {
-			why, err = rec.otherWay()
-		}
-		if err == nil {
-			why, err = e.claim(r, &t)
-		}
-		if err != nil {
+		if why, err := e.claim(r, t); err != nil {
 			return why, err
 		}
 		info.ID, until = t.connID(), t.until
@@ -282,6 +286,9 @@ func (e *Endpoint) claim(r *http.Request, t *token) (Refusal, *StatusError) {
 func (e *Endpoint) lookUp(id string) (t token, rec *record, why Refusal, refused *StatusError) {
 	t, err := parseToken(id, e.opts.Keys.Keys())
 	if err != nil {
+		if unavailable := e.available(); unavailable != nil { // the keys may be missing yet
+			return t, nil, RefusedUnavailable, unavailable
+		}
 		return t, nil, RefusedUnknownID, errUnknownID()
 	}
 	rec = e.findRecord(&t)

@@ -78,7 +78,7 @@ func (e *Endpoint) stream(w http.ResponseWriter, r *http.Request, rec *record) (
 		return RefusedVanished, &StatusError{Code: http.StatusInternalServerError, Text: err.Error()}
 	}
 	begun = true
-	rec.begin(nil)
+	rec.begin(nil, nil)
 	e.accepted.Add(1)
 	stop := context.AfterFunc(r.Context(), func() { rec.inbox.end(errLeft) })
 	rec.quit()

@@ -95,7 +95,7 @@ func (e *Endpoint) openPolling(w http.ResponseWriter, r *http.Request, rec *reco
 	p.left = p.start
 	p.gap = time.AfterFunc(e.opts.DisconnectTimeout, p.expire)
 	rec.inbox.note()
-	rec.begin(p)
+	rec.begin(p, nil)
 	e.accepted.Add(1)
 	go e.runPolling(p, serve) // until leave, which Wait waits for
 	h := w.Header()

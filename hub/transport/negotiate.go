@@ -43,6 +43,10 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 	}
 	if version == 0 {
 		t.flags = flagPublic
+	} else if e.opts.AllowStatefulReconnects {
+		if asked, _ := queryValue(r, "useStatefulReconnect"); strings.EqualFold(asked, "true") {
+			t.flags = flagReconnect
+		}
 	}
 	t.sign(&keys[0])
 	e.negotiated.Add(1)
@@ -67,7 +71,11 @@ func (e *Endpoint) negotiateVersion(r *http.Request) (version int, problem strin
 
 // appendAnswer writes the members in the order in which SignalR's server does.
 func (e *Endpoint) appendAnswer(b []byte, version int, t *token) []byte {
-	b = append(b, `{"negotiateVersion":`...)
+	b = append(b, '{')
+	if t.flags&flagReconnect != 0 {
+		b = append(b, `"useStatefulReconnect":true,`...)
+	}
+	b = append(b, `"negotiateVersion":`...)
 	b = strconv.AppendInt(b, int64(version), 10)
 	b = appendMember(b, ",", "connectionId", t.connID())
 	if version > 0 {

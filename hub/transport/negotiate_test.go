@@ -81,6 +81,27 @@ func TestNegotiateAnswer(t *testing.T) {
 	}
 }
 
+func TestNegotiateStatefulReconnect(t *testing.T) {
+	s := startEcho(t, Options{AllowStatefulReconnects: true})
+	for query, want := range map[string]bool{
+		"?negotiateVersion=1&useStatefulReconnect=true":  true,
+		"?negotiateVersion=1&UseStatefulReconnect=True":  true,
+		"?negotiateVersion=1&useStatefulReconnect=false": false,
+		"?negotiateVersion=1&useStatefulReconnect=":      false,
+		"?negotiateVersion=1":                            false,
+		"?negotiateVersion=0&useStatefulReconnect=true":  false,
+		"?useStatefulReconnect=true":                     false,
+	} {
+		got := s.exchange(t.Context(), http.MethodPost, "/negotiate"+query, nil).body
+		if strings.Contains(got, "useStatefulReconnect") != want {
+			t.Errorf("%s: got %s", query, got)
+		}
+		if want && !strings.HasPrefix(got, `{"useStatefulReconnect":true,"negotiateVersion":1,"connectionId":"`) {
+			t.Errorf("%s: got %s", query, got)
+		}
+	}
+}
+
 func TestNegotiateRefuses(t *testing.T) {
 	s := startEcho(t, Options{})
 	for _, method := range []string{"GET", "PUT", "DELETE", "PATCH"} {

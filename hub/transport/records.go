@@ -52,6 +52,7 @@ type record struct {
 	phase  phase       // guarded by mu
 	kind   Kind        // guarded by mu; empty until something is attached
 	poll   *pollConn   // guarded by mu; for LongPolling, once attached
+	socket *resumable  // guarded by mu; for WebSockets that may be replaced, once attached
 	expiry *time.Timer // guarded by mu: of a record that is pending or kept
 	told   bool        // guarded by mu: the client has had the answer that it is over
 	kept   bool        // guarded by mu: for the client's next poll
@@ -185,12 +186,13 @@ func (rec *record) attach(kind Kind) bool {
 	return true
 }
 
-// begin is the start of the connection; poll is nil but for long polling.
-func (rec *record) begin(poll *pollConn) {
+// begin is the start of the connection. poll is nil but for long polling, and
+// socket but for WebSockets that may be replaced.
+func (rec *record) begin(poll *pollConn, socket *resumable) {
 	rec.settle()
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	rec.phase, rec.poll = attached, poll
+	rec.phase, rec.poll, rec.socket = attached, poll, socket
 }
 
 // detach undoes attach: a record that a POST began waits on for a request that
@@ -231,6 +233,9 @@ func (rec *record) finish() {
 	e := rec.endpoint
 	rec.mu.Lock()
 	rec.phase = over
+	rec.mu.Unlock()
+	rec.inbox.end(errGone) // nobody receives any more
+	rec.mu.Lock()
 	late := rec.kind == LongPolling && !rec.told
 	rec.mu.Unlock()
 	if !late || !rec.keep() {
@@ -288,15 +293,4 @@ func (e *Endpoint) forgetKept() {
 	e.records.mu.Lock()
 	defer e.records.mu.Unlock()
 	e.records.over--
-}
-
-// otherWay refuses a WebSocket of a token that has a record.
-func (rec *record) otherWay() (Refusal, *StatusError) {
-	switch phase, kind := rec.state(); {
-	case phase == over:
-		return RefusedSpentID, errUnknownID()
-	case kind == "":
-		return RefusedIDInUse, &StatusError{Code: http.StatusConflict}
-	}
-	return RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay}
 }

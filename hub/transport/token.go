@@ -27,8 +27,7 @@ const (
 	// signed with the same key.
 	tokenLabel = "switchboard connection token\x00"
 
-	// flagReconnect says that stateful reconnects were agreed. Reserved: no
-	// token carries it yet.
+	// flagReconnect says that stateful reconnects were agreed.
 	flagReconnect = 1 << 0
 
 	// flagPublic marks the token of a client that negotiated version 0: it
