@@ -103,6 +103,12 @@ func decodeJSON(raw []byte, v any) (known bool, err error) {
 	switch v := v.(type) {
 	case *string:
 		*v, err = jsonString(raw)
+	case **string:
+		if *v = nil; string(jsonTrimmed(raw)) != "null" {
+			var s string
+			s, err = jsonString(raw)
+			*v = &s
+		}
 	case *bool:
 		*v, err = jsonBool(raw)
 	case *int:

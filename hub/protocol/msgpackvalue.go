@@ -146,6 +146,12 @@ func decodeMessagePack(p MessagePack, raw []byte, v any) (known bool, err error)
 	switch v := v.(type) {
 	case *string:
 		*v, err = messagePackString(raw)
+	case **string:
+		if *v = nil; !msgp.IsNil(raw) {
+			var s string
+			s, err = messagePackString(raw)
+			*v = &s
+		}
 	case *bool:
 		*v, err = messagePackBool(raw)
 	case *int:

@@ -307,3 +307,27 @@ func TestFloatsAreWrittenAsByEncodingJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestNullableStringsAreStrict(t *testing.T) {
+	for _, tt := range []struct {
+		p    Protocol
+		raw  string
+		want string // "nil", or the text in quotes, or "error"
+	}{
+		{JSON{}, `null`, "nil"}, {JSON{}, ` null `, "nil"}, {JSON{}, `""`, `""`}, {JSON{}, `"a"`, `"a"`}, {JSON{}, `1`, "error"}, {JSON{}, `["a"]`, "error"},
+		{MessagePack{}, "\xc0", "nil"}, {MessagePack{}, "\xa0", `""`}, {MessagePack{}, "\xa1a", `"a"`},
+		{MessagePack{}, "\x01", "error"}, {MessagePack{}, "\x91\x01", "error"}, {MessagePack{}, "\xc4\x01a", "error"},
+	} {
+		got := "nil"
+		v, err := Decode[*string](tt.p, []byte(tt.raw))
+		switch {
+		case err != nil:
+			got = "error"
+		case v != nil:
+			got = `"` + *v + `"`
+		}
+		if got != tt.want {
+			t.Errorf("%s %q: %s, want %s (%v)", tt.p.Name(), tt.raw, got, tt.want, err)
+		}
+	}
+}
