@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// grace is how long a read of a client's body may last after the connection to
-// the owner has ended.
+// grace is how long the reading of a client's body may go on after the owner was
+// lost.
 const grace = 100 * time.Millisecond
 
 var (

@@ -88,8 +88,9 @@ type ownerConn struct {
 }
 
 func (c *ownerConn) Write(b []byte) (int, error) {
+	c.written.Add(int64(len(b))) // before the owner can answer
 	n, err := c.Conn.Write(b)
-	c.written.Add(int64(n))
+	c.written.Add(int64(n - len(b)))
 	return n, err
 }
 

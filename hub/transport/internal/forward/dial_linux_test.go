@@ -1,13 +1,12 @@
 package forward
 
 import (
+	"errors"
 	"net"
 	"net/http/httptest"
 	"syscall"
 	"testing"
 	"time"
-
-	"errors"
 )
 
 // silentAddress is an address whose machine does not answer: a listener whose

@@ -30,7 +30,8 @@
 // on its own.
 //
 // Forward blocks until the request is over, for a stream until its end. It
-// waits for nothing else, and leaves no goroutine behind.
+// waits for nothing else, and leaves no goroutine behind, except that a dial
+// goes on to its end when the client has left.
 //
 // # Limits
 //
@@ -41,6 +42,8 @@
 //     for lost data applies.
 //   - A client that takes nothing for 30 s loses its answer.
 //   - A side of a WebSocket that goes on for 30 s after the other has ended is cut.
+//   - A request under way has a connection of its own; how many there may be is
+//     for whoever lets clients in to say.
 //   - 64 idle connections per owner, 256 together, each for 30 s, which must be
 //     less than the owner's http.Server.IdleTimeout.
 //   - 1 MiB for the head of an answer, 1,024 bytes for a client's address.

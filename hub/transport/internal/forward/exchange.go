@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,57 +20,63 @@ const (
 	bufferSize = 8 << 10
 )
 
-// newRequest is the request as the owner gets it, without body and signature.
-func newRequest(r *http.Request, scheme, host string) *http.Request {
-	out := &http.Request{
-		Method: r.Method,
-		// Opaque is written as it is (url.URL.RequestURI): the owner gets the
-		// client's spelling, whatever was done to r.URL on the way here.
-		URL:   &url.URL{Scheme: scheme, Host: host, Opaque: r.RequestURI},
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: outgoing(r),
-		Host:   r.Host,
-	}
-	return out.WithContext(r.Context())
+// An errand is a request on its way to its owner.
+type errand struct {
+	w            http.ResponseWriter
+	r            *http.Request
+	scheme, host string   // the owner's
+	key          [32]byte // signs
+	now          time.Time
 }
 
-// forwardExchange forwards everything but WebSockets.
-func (f *Forwarder) forwardExchange(w http.ResponseWriter, r *http.Request, scheme, host string, stamp func(http.Header)) error {
-	res, again, err := f.roundTrip(f.kept, w, r, scheme, host, stamp)
+// request is the request as the owner gets it, without body. Each has a nonce
+// of its own, or the owner would take a second attempt for a replay.
+func (e *errand) request(ctx context.Context) *http.Request {
+	out := &http.Request{
+		Method: e.r.Method,
+		// Opaque is written as it is (url.URL.RequestURI): the owner gets the
+		// client's spelling, whatever was done to r.URL on the way here.
+		URL:   &url.URL{Scheme: e.scheme, Host: e.host, Opaque: e.r.RequestURI},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: outgoing(e.r),
+		Host:   e.r.Host,
+	}
+	out.Header[header] = []string{newClaim(e.r, e.now).sign(e.r, e.key)}
+	return out.WithContext(ctx)
+}
+
+// exchange forwards everything but WebSockets.
+func (f *Forwarder) exchange(e *errand) error {
+	res, again, err := e.roundTrip(f.kept)
 	if again {
-		res, _, err = f.roundTrip(f.fresh, w, r, scheme, host, stamp)
+		res, _, err = e.roundTrip(f.fresh)
 	}
 	if err != nil {
 		return err
 	}
 	f.forwarded.Add(1)
-	f.answer(w, r, res)
+	f.answer(e.w, e.r, res)
 	return nil
 }
 
 // roundTrip sends the request and waits for the head of the answer. If again is
 // true nothing has happened yet: the connection was a kept one that had ended.
-func (f *Forwarder) roundTrip(by *http.Transport, w http.ResponseWriter, r *http.Request, scheme, host string, stamp func(http.Header)) (res *http.Response, again bool, err error) {
-	in := &body{from: r.Body}
+func (e *errand) roundTrip(by *http.Transport) (res *http.Response, again bool, err error) {
+	in := &body{from: e.r.Body}
 	var conn *ownerConn
 	var reused bool
 	var before int64
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		c, ok := info.Conn.(*ownerConn)
-		if !ok {
-			return
+	out := e.request(httptrace.WithClientTrace(e.r.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if c, ok := info.Conn.(*ownerConn); ok {
+			conn, reused, before = c, info.Reused, c.written.Load()
+			c.watch(func(err error) { in.stop(e.w, errors.Is(err, net.ErrClosed)) })
 		}
-		conn, reused, before = c, info.Reused, c.written.Load()
-		c.watch(func(err error) { in.stop(w, errors.Is(err, net.ErrClosed)) })
-	}}
-	out := newRequest(r, scheme, host)
-	out = out.WithContext(httptrace.WithClientTrace(r.Context(), trace))
-	stamp(out.Header)
+	}}))
 	// A body that cannot be had again keeps http.Transport from sending any
 	// request twice, a GET among them. It finds out by itself that a GET has
 	// none.
-	out.Body, out.ContentLength = in, r.ContentLength
-	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+	out.Body, out.ContentLength = in, e.r.ContentLength
+	if e.r.Body == nil || e.r.Body == http.NoBody || e.r.ContentLength == 0 {
 		in.from, out.ContentLength = http.NoBody, 0
 	}
 	res, err = by.RoundTrip(out)
@@ -77,29 +84,47 @@ func (f *Forwarder) roundTrip(by *http.Transport, w http.ResponseWriter, r *http
 		conn.watch(nil)
 	}
 	ended, cut := in.settle()
-	if r.ProtoMajor == 1 && (cut || err == nil && !ended) {
-		w.Header().Set("Connection", "close")
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body.Close()
+		err = errors.New("it switched protocols")
 	}
-	if r.ProtoMajor == 1 && err == nil && !ended {
-		// The owner has answered before it had the whole body. The server
-		// would hold the answer back until it has.
-		http.NewResponseController(w).EnableFullDuplex()
+	if err == nil {
+		e.answerEarly(ended)
+		return res, false, nil
 	}
-	if err != nil && in.left(r.Context()) {
+	if in.left(e.r.Context()) {
 		err = fmt.Errorf("%w: %w", errLeft, err)
 	}
-	switch {
-	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
-		res.Body.Close()
-		return nil, false, fmt.Errorf("%w: it switched protocols", ErrUnanswered)
-	case err == nil:
-		return res, false, nil
-	case conn == nil:
-		return nil, false, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	case conn.written.Load() == before:
-		return nil, reused && in.whole() && r.Context().Err() == nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	default:
-		return nil, false, fmt.Errorf("%w: %w", ErrUnanswered, err)
+	untouched := conn == nil || conn.written.Load() == before
+	again = untouched && reused && in.whole() && e.r.Context().Err() == nil
+	if !again {
+		e.refuseEarly(ended, cut)
+	}
+	if untouched {
+		return nil, again, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return nil, false, fmt.Errorf("%w: %w", ErrUnanswered, err)
+}
+
+// answerEarly prepares the client's connection for an answer that comes before
+// all of its body was read: the server would hold it back until then.
+func (e *errand) answerEarly(ended bool) {
+	if e.r.ProtoMajor == 1 && !ended {
+		e.w.Header().Set("Connection", "close")
+		http.NewResponseController(e.w).EnableFullDuplex() // where there is none, the client decides
+	}
+}
+
+// refuseEarly does the same for an answer that the caller will give. It leaves
+// the server some time to read the rest, so that a client that is still sending
+// it does not get a reset for an answer.
+func (e *errand) refuseEarly(ended, cut bool) {
+	if e.r.ProtoMajor != 1 || ended {
+		return
+	}
+	e.w.Header().Set("Connection", "close")
+	if !cut {
+		http.NewResponseController(e.w).SetReadDeadline(time.Now().Add(grace))
 	}
 }
 

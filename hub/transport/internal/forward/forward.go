@@ -194,13 +194,11 @@ func (f *Forwarder) forward(w http.ResponseWriter, r *http.Request, scheme, host
 	if !ok {
 		return fmt.Errorf("%w: no key to sign with", ErrUnreachable)
 	}
-	// Each attempt has a nonce of its own, or the owner would take a further
-	// one for a replay.
-	stamp := func(h http.Header) { h[header] = []string{newClaim(r, f.now()).sign(r, sign)} }
+	e := &errand{w: w, r: r, scheme: scheme, host: host, key: sign, now: f.now()}
 	if isWebSocket(r) {
-		return f.forwardSocket(w, r, scheme, host, stamp)
+		return f.upgrade(e)
 	}
-	return f.forwardExchange(w, r, scheme, host, stamp)
+	return f.exchange(e)
 }
 
 // failed counts and logs a request that the caller has to answer. Request lines

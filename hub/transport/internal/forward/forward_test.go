@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"crypto/tls"
 )
 
 func TestForwardKeepsTheRequest(t *testing.T) {

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -175,17 +176,20 @@ func TestLostOwnerOfASlowBody(t *testing.T) {
 }
 
 func TestEarlyAnswerToASlowBody(t *testing.T) {
-	f := start(t, func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.WriteHeader(http.StatusConflict)
-		io.WriteString(w, "no")
-		w.(http.Flusher).Flush()
+	address := rawOwner(t, func(_ int, c *net.TCPConn) {
+		readHead(c)
+		io.WriteString(c, "HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\nno")
+		io.Copy(io.Discard, c)
 	})
-	c := dialRaw(t, host(f.front), "POST /hub?id=1 HTTP/1.1\nHost: a\nContent-Length: 100000\n\nx")
+	front := serve(t, forwarding(newForwarder(t, Options{}), address))
+	c := dialRaw(t, host(front), "POST /hub?id=1 HTTP/1.1\nHost: a\nContent-Length: 100000\n\nx")
 	res := c.answer(t)
 	b := make([]byte, 2)
 	if _, err := io.ReadFull(res.Body, b); err != nil || res.StatusCode != http.StatusConflict || string(b) != "no" {
 		t.Errorf("got %v %q %v", res, b, err)
+	}
+	if !res.Close {
+		t.Error("the client may send another request behind half a body")
 	}
 	c.Close()
 }
@@ -286,6 +290,57 @@ func TestNoDuplicatesWhileTheOwnerClosesIdleConnections(t *testing.T) {
 	group.Wait()
 	if s := sender.Stats(); s.Unanswered != uint64(lost.Load()) || s.Forwarded+s.Unanswered != clients*posts {
 		t.Errorf("got %+v, and %d lost", s, lost.Load())
+	}
+}
+
+// fragile is a connection on which nothing can be written once it is broken,
+// which shows only then.
+type fragile struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c fragile) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, errors.New("broken")
+	}
+	return c.Conn.Write(p)
+}
+
+func TestUnwrittenRequestsGoOutOnAnotherConnection(t *testing.T) {
+	for _, test := range []struct{ name, method, body string }{
+		{"it sends a poll again", "GET", ""},
+		{"it sends a DELETE again", "DELETE", ""},
+		{"it sends an empty POST again", "POST", ""},
+		{"it sends a POST again whose body was not read yet", "POST", "body"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var broken atomic.Bool
+			bodies := make(chan string, 3)
+			f := start(t, func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				bodies <- string(b)
+			})
+			dial := f.sender.kept.DialContext
+			f.sender.kept.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := dial(ctx, network, address)
+				if err == nil {
+					own := c.(*ownerConn)
+					own.Conn = fragile{own.Conn, &broken}
+				}
+				return c, err
+			}
+			call(t, f.front.Client(), "GET", f.front.URL+"/hub", nil)
+			wait(t, bodies)
+			broken.Store(true)
+			res, _ := call(t, f.front.Client(), test.method, f.front.URL+"/hub", strings.NewReader(test.body))
+			if res.StatusCode != http.StatusOK {
+				t.Fatalf("got %d %v", res.StatusCode, res.Header)
+			}
+			if got := wait(t, bodies); got != test.body || len(bodies) > 0 {
+				t.Errorf("got %q and %d more", got, len(bodies))
+			}
+		})
 	}
 }
 

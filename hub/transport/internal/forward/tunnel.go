@@ -27,34 +27,35 @@ const (
 	maxInformational = 5
 )
 
-// forwardSocket forwards a WebSocket upgrade on a connection of its own.
-func (f *Forwarder) forwardSocket(w http.ResponseWriter, r *http.Request, scheme, host string, stamp func(http.Header)) error {
-	conn, err := f.dial(r.Context(), scheme, host)
+// upgrade forwards a WebSocket upgrade, on a connection of its own, and then the
+// WebSocket.
+func (f *Forwarder) upgrade(e *errand) error {
+	ctx := e.r.Context()
+	conn, err := f.dial(ctx, e.scheme, e.host)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnreachable, orLeft(r.Context(), err))
+		return fmt.Errorf("%w: %w", ErrUnreachable, orLeft(ctx, err))
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(r.Context(), func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 
-	out := newRequest(r, scheme, host)
-	stamp(out.Header)
+	out := e.request(ctx)
 	out.Header["Connection"] = []string{"Upgrade"}
 	out.Header["Upgrade"] = []string{"websocket"}
-	res, from, err := upgrade(conn, out)
+	res, from, err := shakeHands(conn, out)
 	switch {
 	case err != nil && conn.written.Load() == 0:
-		return fmt.Errorf("%w: %w", ErrUnreachable, orLeft(r.Context(), err))
+		return fmt.Errorf("%w: %w", ErrUnreachable, orLeft(ctx, err))
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrUnanswered, orLeft(r.Context(), err))
+		return fmt.Errorf("%w: %w", ErrUnanswered, orLeft(ctx, err))
 	case res.StatusCode != http.StatusSwitchingProtocols:
 		f.forwarded.Add(1)
-		f.answer(w, r, res)
+		f.answer(e.w, e.r, res)
 		return nil
 	case !hasToken(res.Header, "Upgrade", "websocket"):
 		return fmt.Errorf("%w: it switched to another protocol", ErrUnanswered)
 	}
-	client, buffered, err := http.NewResponseController(w).Hijack()
+	client, buffered, err := http.NewResponseController(e.w).Hijack()
 	if err != nil {
 		return fmt.Errorf("%w: hijack: %w", ErrUnanswered, err)
 	}
@@ -65,9 +66,9 @@ func (f *Forwarder) forwardSocket(w http.ResponseWriter, r *http.Request, scheme
 		return nil
 	}
 	defer f.leave(t)
-	if err := t.run(head(w.Header(), res.Header), pending(buffered.Reader), pending(from)); err != nil {
+	if err := t.run(head(e.w.Header(), res.Header), pending(buffered.Reader), pending(from)); err != nil {
 		f.aborted.Add(1)
-		f.log.LogAttrs(r.Context(), slog.LevelDebug, "forward: WebSocket broke off", slog.Any("err", err))
+		f.log.LogAttrs(ctx, slog.LevelDebug, "forward: WebSocket broke off", slog.Any("err", err))
 	}
 	return nil
 }
@@ -100,8 +101,8 @@ func (f *Forwarder) leave(t *tunnel) {
 	f.running.Done()
 }
 
-// upgrade sends the request and reads the head of the answer.
-func upgrade(conn net.Conn, out *http.Request) (*http.Response, *bufio.Reader, error) {
+// shakeHands sends the request and reads the head of the answer.
+func shakeHands(conn net.Conn, out *http.Request) (*http.Response, *bufio.Reader, error) {
 	if err := conn.SetDeadline(time.Now().Add(upgradeTimeout)); err != nil {
 		return nil, nil, err
 	}
