@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,14 +99,40 @@ func shown(err error) error {
 	return hub.Errorf("%w", err)
 }
 
-// startHost runs a test host as a process and returns its hub's URL.
+// startHost runs a test host as a process until the test ends and returns its
+// hub's URL.
 func startHost(t testing.TB, rs *redistest.Server) string {
+	t.Helper()
+	cmd, url, end := runHost(t, rs)
+	t.Cleanup(func() {
+		end()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("test host: %v", err)
+		}
+	})
+	return url
+}
+
+// startMortalHost runs a test host that kill ends without warning (SIGKILL).
+func startMortalHost(t testing.TB, rs *redistest.Server) (url string, kill func()) {
+	t.Helper()
+	cmd, url, _ := runHost(t, rs)
+	kill = sync.OnceFunc(func() {
+		cmd.Process.Kill()
+		cmd.Wait() // says that it was killed
+	})
+	t.Cleanup(kill)
+	return url, kill
+}
+
+// runHost starts a test host, which ends by itself when end is called.
+func runHost(t testing.TB, rs *redistest.Server) (cmd *exec.Cmd, url string, end func() error) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
+	cmd = exec.Command(self)
 	// Under the race detector a process sleeps for a second at its end.
 	cmd.Env = append(os.Environ(), hostEnv+"="+rs.URL(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	cmd.Stderr = os.Stderr
@@ -120,17 +147,11 @@ func startHost(t testing.TB, rs *redistest.Server) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("test host: %v", err)
-		}
-	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("test host said nothing: %v", err)
 	}
-	return strings.TrimSpace(line)
+	return cmd, strings.TrimSpace(line), in.Close
 }
 
 // A listener is a client that notes what it receives as "m".
