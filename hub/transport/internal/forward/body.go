@@ -32,15 +32,16 @@ type body struct {
 	from io.ReadCloser
 
 	mu      sync.Mutex
-	begun   bool        // guarded by mu; something may have been read
-	reading bool        // guarded by mu
-	stopped bool        // guarded by mu; the connection to the owner has ended
-	lost    bool        // guarded by mu; the owner was it that ended it, before the client failed
-	ended   bool        // guarded by mu; all of it was read
-	failed  bool        // guarded by mu; the client, before the owner
-	cut     bool        // guarded by mu; the read in progress was interrupted
-	settled bool        // guarded by mu; the request is answered or has failed
-	timer   *time.Timer // guarded by mu
+	begun   bool          // guarded by mu; something may have been read
+	reading bool          // guarded by mu
+	stopped bool          // guarded by mu; the connection to the owner has ended
+	lost    bool          // guarded by mu; the owner was it that ended it, before the client failed
+	ended   bool          // guarded by mu; all of it was read
+	failed  bool          // guarded by mu; the client, before the owner
+	cut     bool          // guarded by mu; the read in progress was interrupted
+	settled bool          // guarded by mu; the request is answered or has failed
+	timer   *time.Timer   // guarded by mu
+	idle    chan struct{} // guarded by mu; closed when the read in progress returns
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -60,6 +61,10 @@ func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
+	if b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
 	b.ended = b.ended || err == io.EOF
 	b.failed = b.failed || err != nil && err != io.EOF && !b.stopped
 	return n, err
@@ -105,6 +110,25 @@ func (b *body) settle() (ended, cut bool) {
 		b.timer.Stop()
 	}
 	return b.ended || b.from == http.NoBody, b.cut
+}
+
+// finish ends the reading of a body that is not read to its end. It leaves the
+// server some time for the rest, so that a client that is still sending it does
+// not get a reset for an answer. It waits for the read in progress, because the
+// server would take the deadline back for one.
+func (b *body) finish(w http.ResponseWriter) {
+	b.mu.Lock()
+	b.stopped = true
+	var idle chan struct{}
+	if b.reading {
+		idle = make(chan struct{})
+		b.idle = idle
+	}
+	b.mu.Unlock()
+	// Where there are no deadlines, the client decides.
+	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(grace)) == nil && idle != nil {
+		<-idle
+	}
 }
 
 // whole reports whether nothing of the body was taken.

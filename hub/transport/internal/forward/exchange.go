@@ -27,6 +27,7 @@ type errand struct {
 	scheme, host string   // the owner's
 	key          [32]byte // signs
 	now          time.Time
+	early        *body // set if the answer comes before all of it was read, on HTTP/1.x
 }
 
 // request is the request as the owner gets it, without body. Each has a nonce
@@ -56,6 +57,9 @@ func (f *Forwarder) exchange(e *errand) error {
 	}
 	f.forwarded.Add(1)
 	f.answer(e.w, e.r, res)
+	if e.early != nil {
+		e.early.finish(e.w)
+	}
 	return nil
 }
 
@@ -89,7 +93,7 @@ func (e *errand) roundTrip(by *http.Transport) (res *http.Response, again bool, 
 		err = errors.New("it switched protocols")
 	}
 	if err == nil {
-		e.answerEarly(ended)
+		e.answerEarly(in, ended)
 		return res, false, nil
 	}
 	if in.left(e.r.Context()) {
@@ -98,7 +102,7 @@ func (e *errand) roundTrip(by *http.Transport) (res *http.Response, again bool, 
 	untouched := conn == nil || conn.written.Load() == before
 	again = untouched && reused && in.whole() && e.r.Context().Err() == nil
 	if !again {
-		e.refuseEarly(ended, cut)
+		e.refuseEarly(in, ended, cut)
 	}
 	if untouched {
 		return nil, again, fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -108,23 +112,22 @@ func (e *errand) roundTrip(by *http.Transport) (res *http.Response, again bool, 
 
 // answerEarly prepares the client's connection for an answer that comes before
 // all of its body was read: the server would hold it back until then.
-func (e *errand) answerEarly(ended bool) {
+func (e *errand) answerEarly(in *body, ended bool) {
 	if e.r.ProtoMajor == 1 && !ended {
+		e.early = in
 		e.w.Header().Set("Connection", "close")
 		http.NewResponseController(e.w).EnableFullDuplex() // where there is none, the client decides
 	}
 }
 
-// refuseEarly does the same for an answer that the caller will give. It leaves
-// the server some time to read the rest, so that a client that is still sending
-// it does not get a reset for an answer.
-func (e *errand) refuseEarly(ended, cut bool) {
+// refuseEarly does the same for an answer that the caller will give.
+func (e *errand) refuseEarly(in *body, ended, cut bool) {
 	if e.r.ProtoMajor != 1 || ended {
 		return
 	}
 	e.w.Header().Set("Connection", "close")
 	if !cut {
-		http.NewResponseController(e.w).SetReadDeadline(time.Now().Add(grace))
+		in.finish(e.w)
 	}
 }
 

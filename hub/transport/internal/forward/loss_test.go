@@ -2,10 +2,12 @@ package forward
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -191,7 +193,9 @@ func TestEarlyAnswerToASlowBody(t *testing.T) {
 	if !res.Close {
 		t.Error("the client may send another request behind half a body")
 	}
-	c.Close()
+	if _, err := c.ReadByte(); err != io.EOF { // though the client sends nothing
+		t.Errorf("got %v, want the end of the connection", err)
+	}
 }
 
 // The owner answers one request per connection, and ends it after reading the
@@ -388,5 +392,21 @@ func TestClosedForwarder(t *testing.T) {
 	}
 	if len(w.Header()) > 0 || w.Flushed {
 		t.Errorf("something was written: %v", w.Header())
+	}
+}
+
+func TestFailuresAreLoggedWithoutTokens(t *testing.T) {
+	var log bytes.Buffer
+	f := newForwarder(t, Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	for range 3 {
+		r := arrived("GET", "/hub?id=secret&access_token=secret", "a")
+		r.Header.Set("Authorization", "Bearer secret")
+		if err := f.Forward(httptest.NewRecorder(), r, closedAddress(t)); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("got %v", err)
+		}
+	}
+	got := log.String()
+	if strings.Count(got, "level=WARN") != 1 || strings.Count(got, "level=DEBUG") != 2 || strings.Contains(got, "secret") {
+		t.Errorf("got %s", got)
 	}
 }
