@@ -54,7 +54,14 @@ func (e *Endpoint) getRecord(w http.ResponseWriter, r *http.Request, kind Kind, 
 	if id == "" {
 		return RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID}
 	}
-	t, rec, why, refused := e.lookUp(id)
+	t, why, refused := e.readToken(id)
+	if refused != nil {
+		return why, refused
+	}
+	if e.isElsewhere(&t, kind) {
+		return e.passOn(w, r, &t)
+	}
+	rec, why, refused := e.find(&t)
 	switch {
 	case refused != nil:
 		return why, refused
@@ -110,34 +117,41 @@ func (e *Endpoint) offers(kind Kind) bool { return slices.Contains(e.opts.Transp
 
 // getWebSocket opens a WebSocket.
 func (e *Endpoint) getWebSocket(w http.ResponseWriter, r *http.Request, id string) (Refusal, *StatusError) {
-	if !e.offers(WebSockets) {
-		if id != "" {
-			if _, _, why, refused := e.lookUp(id); refused != nil {
-				return why, refused
+	if e.offers(WebSockets) {
+		if err := checkUpgrade(r); err != nil {
+			e.warn(r, "transport: not a WebSocket handshake, a proxy may have changed it: "+err.Text)
+			w.Header().Set("Sec-WebSocket-Version", "13")
+			if err.Code == http.StatusUpgradeRequired {
+				w.Header().Set("Connection", "Upgrade")
+				w.Header().Set("Upgrade", "websocket")
 			}
+			return RefusedUpgrade, err
 		}
-		return RefusedTransport, &StatusError{Code: http.StatusNotFound, Text: string(WebSockets) + textUnsupported}
-	}
-	if err := checkUpgrade(r); err != nil {
-		e.warn(r, "transport: not a WebSocket handshake, a proxy may have changed it: "+err.Text)
-		w.Header().Set("Sec-WebSocket-Version", "13")
-		if err.Code == http.StatusUpgradeRequired {
-			w.Header().Set("Connection", "Upgrade")
-			w.Header().Set("Upgrade", "websocket")
+		if !canHijack(w) {
+			e.warn(r, "transport: no WebSockets here: the ResponseWriter of a middleware hides http.Hijacker")
+			return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
 		}
-		return RefusedUpgrade, err
 	}
-	if !canHijack(w) {
-		e.warn(r, "transport: no WebSockets here: the ResponseWriter of a middleware hides http.Hijacker")
-		return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
-	}
+	off := &StatusError{Code: http.StatusNotFound, Text: string(WebSockets) + textUnsupported}
 	if id == "" {
+		if !e.offers(WebSockets) {
+			return RefusedTransport, off
+		}
 		return e.openWebSocket(w, r, nil)
 	}
-	t, rec, why, refused := e.lookUp(id)
+	t, why, refused := e.readToken(id)
+	if refused != nil {
+		return why, refused
+	}
+	if e.isElsewhere(&t, WebSockets) {
+		return e.passOn(w, r, &t)
+	}
+	rec, why, refused := e.find(&t)
 	switch {
 	case refused != nil:
 		return why, refused
+	case !e.offers(WebSockets):
+		return RefusedTransport, off
 	case rec != nil || e.resumes(&t):
 		return e.openOnRecord(w, r, &t)
 	default:
@@ -281,21 +295,26 @@ func (e *Endpoint) claim(r *http.Request, t *token) (Refusal, *StatusError) {
 	}
 }
 
-// lookUp reads a token that is alive: in use here, or not yet expired. The
-// record is nil if there is none.
-func (e *Endpoint) lookUp(id string) (t token, rec *record, why Refusal, refused *StatusError) {
+// readToken reads a token of these keys, whether it is alive or not.
+func (e *Endpoint) readToken(id string) (t token, why Refusal, refused *StatusError) {
 	t, err := parseToken(id, e.opts.Keys.Keys())
-	if err != nil {
-		if unavailable := e.available(); unavailable != nil { // the keys may be missing yet
-			return t, nil, RefusedUnavailable, unavailable
-		}
-		return t, nil, RefusedUnknownID, errUnknownID()
+	if err == nil {
+		return t, 0, nil
 	}
-	rec = e.findRecord(&t)
+	if unavailable := e.available(); unavailable != nil { // the keys may be missing yet
+		return t, RefusedUnavailable, unavailable
+	}
+	return t, RefusedUnknownID, errUnknownID()
+}
+
+// find looks for a token that is alive: in use here, or not yet expired. The
+// record is nil if there is none.
+func (e *Endpoint) find(t *token) (rec *record, why Refusal, refused *StatusError) {
+	rec = e.findRecord(t)
 	if rec == nil && !e.opts.Keys.Now().Before(t.until) && !e.opts.Claims.InUse(t.connID()) {
-		return t, nil, RefusedExpiredID, errUnknownID()
+		return nil, RefusedExpiredID, errUnknownID()
 	}
-	return t, rec, 0, nil
+	return rec, 0, nil
 }
 
 func (e *Endpoint) release(id string, until time.Time, spent bool) {

@@ -20,12 +20,24 @@ var errAborted = errors.New("transport: the client aborted a POST half way")
 
 // serveData answers a POST or a DELETE.
 func (e *Endpoint) serveData(w http.ResponseWriter, r *http.Request) {
+	if why, refused := e.takeData(w, r); refused != nil {
+		e.refuse(w, r, why, refused)
+	}
+}
+
+func (e *Endpoint) takeData(w http.ResponseWriter, r *http.Request) (Refusal, *StatusError) {
 	id, _ := queryValue(r, "id")
 	if id == "" {
-		e.refuse(w, r, RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID})
-		return
+		return RefusedNoID, &StatusError{Code: http.StatusBadRequest, Text: textNoID}
 	}
-	t, rec, why, refused := e.lookUp(id)
+	t, why, refused := e.readToken(id)
+	if refused != nil {
+		return why, refused
+	}
+	if e.isElsewhere(&t, LongPolling) {
+		return e.passOn(w, r, &t)
+	}
+	rec, why, refused := e.find(&t)
 	if refused == nil {
 		rec, why, refused = e.dataRecord(r, &t, rec)
 	}
@@ -33,20 +45,18 @@ func (e *Endpoint) serveData(w http.ResponseWriter, r *http.Request) {
 		why, refused = e.refreshed(r, rec)
 	}
 	if refused != nil {
-		e.refuse(w, r, why, refused)
-		return
+		return why, refused
 	}
 	if !rec.join() {
-		e.refuse(w, r, RefusedSpentID, errUnknownID())
-		return
+		return RefusedSpentID, errUnknownID()
 	}
 	defer rec.quit()
 	if r.Method == http.MethodPost {
-		e.post(w, r, rec)
-	} else {
-		rec.delete()
-		writeEmpty(w, http.StatusAccepted)
+		return e.post(w, r, rec)
 	}
+	rec.delete()
+	writeEmpty(w, http.StatusAccepted)
+	return 0, nil
 }
 
 // dataRecord returns the record that a POST or DELETE is for. A POST may make
@@ -106,35 +116,30 @@ func (e *Endpoint) refreshed(r *http.Request, rec *record) (Refusal, *StatusErro
 
 // post puts the body of a POST into the connection's stream and answers when
 // it is there. POSTs of one connection wait for each other.
-func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, rec *record) {
+func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, rec *record) (Refusal, *StatusError) {
 	b := &rec.inbox
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
 	case <-b.over:
-		e.refuse(w, r, RefusedSpentID, errUnknownID())
-		return
+		return RefusedSpentID, errUnknownID()
 	case <-r.Context().Done():
-		e.refuse(w, r, RefusedBody, &StatusError{Code: http.StatusBadRequest})
-		return
+		return RefusedBody, &StatusError{Code: http.StatusBadRequest}
 	}
 	control := http.NewResponseController(w)
-	if !b.reading(func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }) {
-		b.reading(nil)
-		e.refuse(w, r, RefusedSpentID, errUnknownID())
-		return
-	}
-	err := rec.copyBody(r.Context(), r.Body, r.ContentLength)
-	b.reading(nil)
+	err := b.read(func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }, func() error {
+		return rec.copyBody(r.Context(), r.Body, r.ContentLength)
+	})
 	switch {
 	case err == nil:
 		writeEmpty(w, http.StatusOK)
+		return 0, nil
 	case errors.Is(err, errBacklog):
-		e.refuse(w, r, RefusedFull, &StatusError{Code: http.StatusServiceUnavailable, Text: "Too many bytes before the connection", RetryAfter: retryAfter})
-	case rec.inbox.ended() && !errors.Is(err, errAborted):
-		e.refuse(w, r, RefusedSpentID, errUnknownID())
+		return RefusedFull, &StatusError{Code: http.StatusServiceUnavailable, Text: "Too many bytes before the connection", RetryAfter: retryAfter}
+	case b.ended() && !errors.Is(err, errAborted):
+		return RefusedSpentID, errUnknownID()
 	default:
-		e.refuse(w, r, RefusedBody, &StatusError{Code: http.StatusBadRequest})
+		return RefusedBody, &StatusError{Code: http.StatusBadRequest}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/switchboard-hub/switchboard/hub/transport/internal/forward"
 )
 
 // An Endpoint is a hub's side of HTTP: it answers negotiate, checks who comes
@@ -19,6 +21,9 @@ type Endpoint struct {
 	origins originList
 	log     *slog.Logger
 	started time.Time
+	owner   string // in the tokens made here
+
+	forwarder *forward.Forwarder
 
 	records records
 
@@ -49,7 +54,10 @@ func New(opts Options) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{opts: opts, origins: origins, log: opts.Logger, started: time.Now()}
+	e := &Endpoint{
+		opts: opts, origins: origins, log: opts.Logger, started: time.Now(),
+		owner: ownerName(opts.Instance), forwarder: newForwarder(opts.Keys, opts.Logger),
+	}
 	e.buffers.New = func() any { return new([readBuffer]byte) }
 	e.pieces.New = func() any { return new([pieceSize]byte) }
 	e.small.New = func() any { return new([smallBatch]byte) }
@@ -65,7 +73,8 @@ func New(opts Options) (*Endpoint, error) {
 // Wait), because the memory of the handshake is freed only on return.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	negotiate := isNegotiate(r.URL.Path)
-	if !e.admitOrigin(w, r, negotiate) {
+	r, forwarded := e.recognise(w, r)
+	if r == nil || !forwarded && !e.admitOrigin(w, r, negotiate) {
 		return
 	}
 	if e.opts.Authorize != nil {

@@ -256,7 +256,7 @@ func TestNoFlusher(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := e.opts.Keys.Keys()
-	tok := token{until: time.Now().Add(time.Minute), id: newID()}
+	tok := token{until: time.Now().Add(time.Minute), id: newID(), owner: e.owner}
 	tok.sign(&keys[0])
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/hub?id="+tok.text, nil)
 	r.Header.Set("Accept", "text/event-stream")

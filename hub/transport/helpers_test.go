@@ -64,7 +64,11 @@ func startWith(t testing.TB, opts Options, serve func(Conn), secure bool) *testS
 	mux.Handle("/hub", endpoint)
 	mux.Handle("/hub/{$}", endpoint)
 	mux.Handle("/hub/negotiate", endpoint)
-	s.http = httptest.NewUnstartedServer(mux)
+	if opts.Advertise == "" {
+		s.http = httptest.NewUnstartedServer(mux)
+	} else {
+		s.http = serverAt(t, opts.Advertise, mux)
+	}
 	s.http.EnableHTTP2 = secure
 	if secure {
 		s.http.StartTLS()
@@ -80,10 +84,35 @@ func startWith(t testing.TB, opts Options, serve func(Conn), secure bool) *testS
 		if err := endpoint.Wait(ctx); err != nil {
 			t.Errorf("connections did not end: %v", err)
 		}
+		endpoint.Close()
 		if n := endpoint.Stats().Open; n != 0 {
 			t.Errorf("%d connections open at the end", n)
 		}
 	})
+	return s
+}
+
+// freeAddress is an address to listen on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// serverAt is a server that will listen on a known address.
+func serverAt(t testing.TB, addr string, h http.Handler) *httptest.Server {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.Listener.Close()
+	s.Listener = l
 	return s
 }
 

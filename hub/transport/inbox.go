@@ -133,13 +133,24 @@ func (b *inbox) drop(err error) {
 	b.unread = nil
 }
 
-// reading names what frees the POST that is about to read its body, or nil for
-// one that has. It reports false after the end.
-func (b *inbox) reading(abort func()) bool {
+// read runs f, which reads the body of a POST, and calls abort meanwhile when
+// the end comes.
+func (b *inbox) read(abort func(), f func() error) error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.abort = abort
-	return b.err == nil
+	err := b.err
+	if err == nil {
+		b.abort = abort
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.abort = nil
+	}()
+	return f()
 }
 
 // ended reports whether end was called.

@@ -38,7 +38,7 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 	t := token{
 		until:   e.opts.Keys.Now().Add(e.opts.TokenLifetime),
 		id:      newID(),
-		owner:   e.opts.Instance,
+		owner:   e.owner,
 		address: e.opts.Advertise,
 	}
 	if version == 0 {

@@ -137,7 +137,7 @@ func TestNegotiateNeedsKeys(t *testing.T) {
 // two instances that share keys.
 func TestTokenOpensOneConnection(t *testing.T) {
 	keys := newTestKeys()
-	a := startEcho(t, Options{Keys: keys, Instance: "a", Advertise: "10.0.0.1:80", TokenLifetime: 15 * time.Second})
+	a := startEcho(t, Options{Keys: keys, Instance: "a", Advertise: freeAddress(t), TokenLifetime: 15 * time.Second})
 	b := startEcho(t, Options{Keys: keys, Instance: "b"})
 	foreign := startEcho(t, Options{})
 	refused := func(s *testServer, id string, code int, text string) {

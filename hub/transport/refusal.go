@@ -30,6 +30,8 @@ const (
 	RefusedByOpen                      // what Open said
 	RefusedVanished                    // the client had gone by the time of the upgrade
 	RefusedBody                        // 400: the client aborted the body of a POST
+	RefusedOwner                       // 404: the instance that owns the connection is out of reach
+	RefusedForward                     // 403, 400: not from another instance, or not fit for one
 
 	refusals = iota // how many there are
 )
@@ -54,6 +56,8 @@ func (r Refusal) String() string {
 		RefusedByOpen:       "open",
 		RefusedVanished:     "vanished",
 		RefusedBody:         "body",
+		RefusedOwner:        "owner",
+		RefusedForward:      "forward",
 	}
 	if r >= refusals {
 		return "unknown"
