@@ -134,14 +134,14 @@ func (p *pending) abandon() bool {
 	}
 	p.session.cancel(p.id)
 	for _, id := range p.streamIDs { // the hub may wait for them, whatever it does about the call
-		p.session.out.force(p.session.protocol.AppendError(nil, id, textUploadCanceled))
+		p.session.out.insist(p.session.protocol.AppendError(nil, id, textUploadCanceled))
 	}
 	return true
 }
 
 // cancel sends a CancelInvocation.
 func (s *session) cancel(id string) {
-	s.out.force(s.protocol.AppendCancelInvocation(nil, id))
+	s.out.insist(s.protocol.AppendCancelInvocation(nil, id))
 }
 
 // result turns what is not a result into an error.

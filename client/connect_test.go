@@ -308,6 +308,8 @@ func TestOptions(t *testing.T) {
 		{"refuses a negative buffer", Options{URL: "http://hub", StreamBufferCapacity: -1}, "StreamBufferCapacity"},
 		{"refuses an unknown transport", Options{URL: "http://hub", Transports: []Transport{"Pigeons"}}, "Transports"},
 		{"refuses a transport twice", Options{URL: "http://hub", Transports: []Transport{LongPolling, LongPolling}}, "Transports"},
+		{"refuses to resume without negotiation", Options{URL: "http://hub", SkipNegotiation: true, StatefulReconnect: true}, "StatefulReconnect"},
+		{"refuses a negative reconnect buffer", Options{URL: "http://hub", StatefulReconnectBufferSize: -1}, "StatefulReconnectBufferSize"},
 		{"refuses to skip negotiation without WebSockets", Options{URL: "http://hub", SkipNegotiation: true, Transports: []Transport{LongPolling}}, "SkipNegotiation"},
 		{"refuses a negative queue", Options{URL: "http://hub", HandlerQueue: -1}, "HandlerQueue"},
 	} {
@@ -323,7 +325,7 @@ func TestOptions(t *testing.T) {
 	}
 	o := c.opts
 	if o.ServerTimeout != 30*time.Second || o.KeepAliveInterval != 15*time.Second || o.HandshakeTimeout != 15*time.Second ||
-		o.Protocol != (protocol.JSON{}) || o.MaximumReceiveMessageSize != 16<<20 || o.HandlerQueue != 1024 || o.StreamBufferCapacity != 1024 || c.base.Scheme != "https" {
+		o.Protocol != (protocol.JSON{}) || o.MaximumReceiveMessageSize != 16<<20 || o.HandlerQueue != 1024 || o.StreamBufferCapacity != 1024 || o.StatefulReconnectBufferSize != 100_000 || c.base.Scheme != "https" {
 		t.Errorf("defaults: %+v", o)
 	}
 }

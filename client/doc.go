@@ -47,9 +47,17 @@
 // group. Join again in OnReconnected, which runs before any handler of the new
 // connection.
 //
+// With [Options.StatefulReconnect], and a server that agrees, records survive
+// the loss of a WebSocket, in both directions, each once and in order: the
+// client opens another one for the same connection, at once and after 1 and
+// 2 s, and calls, streams, groups and the connection id stay. Callbacks do not
+// run. Only when the server has forgotten the connection, or cannot be
+// reached, it is lost as above. The end of a connection that somebody meant (a
+// Close record, a close frame, Stop) is never resumed.
+//
 // # What it refuses
 //
 // Records above [Options.MaximumReceiveMessageSize] and malformed ones end the
 // connection. The client trusts its server otherwise: error texts are passed
-// on as they are. Stateful reconnects are not part of it.
+// on as they are.
 package client

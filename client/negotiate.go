@@ -33,6 +33,9 @@ type door struct {
 	url       *url.URL
 	transport Transport
 
+	// resumable says that the server agreed to stateful reconnects.
+	resumable bool
+
 	// connectionID is empty without negotiation, and so is token, the value
 	// of the query parameter id.
 	connectionID string
@@ -63,7 +66,7 @@ func (c *Client) negotiate(ctx context.Context, d door) (door, []availableTransp
 		case n.Error != "":
 			return door{}, nil, &NegotiateError{Text: n.Error}
 		case n.URL == "":
-			d, err = d.accept(n)
+			d, err = d.accept(n, c.opts.StatefulReconnect)
 			return d, n.AvailableTransports, err
 		}
 		next, err := d.url.Parse(n.URL)
@@ -82,11 +85,11 @@ func (c *Client) negotiate(ctx context.Context, d door) (door, []availableTransp
 }
 
 // accept completes a door with an answer that is no redirect.
-func (d door) accept(n negotiation) (door, error) {
-	if n.UseStatefulReconnect {
+func (d door) accept(n negotiation, stateful bool) (door, error) {
+	if n.UseStatefulReconnect && !stateful {
 		return door{}, &NegotiateError{Text: "stateful reconnect, which was not asked for"}
 	}
-	d.connectionID, d.token = n.ConnectionID, n.ConnectionToken
+	d.connectionID, d.token, d.resumable = n.ConnectionID, n.ConnectionToken, n.UseStatefulReconnect
 	if n.NegotiateVersion == 0 {
 		d.token = n.ConnectionID
 	}
@@ -110,6 +113,9 @@ func (c *Client) postNegotiate(ctx context.Context, d door) (negotiation, error)
 		u.RawPath = negotiatePath(u.RawPath)
 	}
 	u.RawQuery = addQuery(u.RawQuery, "negotiateVersion", "1")
+	if c.opts.StatefulReconnect {
+		u.RawQuery = addQuery(u.RawQuery, "useStatefulReconnect", "true")
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), http.NoBody)
 	if err != nil {
 		return negotiation{}, fmt.Errorf("client: negotiate: %w", err)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ const (
 	defaultMaximumReceive    = 16 << 20
 	defaultHandlerQueue      = 1024
 	defaultStreamBuffer      = 1024
+	defaultStatefulBuffer    = 100_000
 
 	maxHandlerBytes  = 16 << 20 // of messages that wait for handlers
 	maxStreamBytes   = 4 << 20  // of the items of one stream that wait for its loop
@@ -30,6 +32,7 @@ const (
 	requestTimeout = 100 * time.Second // of one HTTP request, as in the JavaScript client
 	writeTimeout   = 10 * time.Second
 	closeTimeout   = 5 * time.Second  // of the polite end of a WebSocket
+	resumeTimeout  = 15 * time.Second // as long as servers keep a connection without a socket
 	stallTimeout   = 10 * time.Second // that the reader waits for the loop of a stream
 	readerGrace    = 2 * time.Second  // for what arrived before a write failed
 )
@@ -52,6 +55,18 @@ type Options struct {
 	// SkipNegotiation opens a WebSocket at once. The client then does not
 	// know its connection id. Transports must be nil or WebSockets alone.
 	SkipNegotiation bool
+
+	// StatefulReconnect asks the server for a connection that outlives its
+	// WebSocket: when that is lost, the client opens another one at once and
+	// nobody notices; both sides send again what the other has not
+	// acknowledged. Servers that do not know or allow it, and other
+	// transports, do without. It needs a negotiation.
+	StatefulReconnect bool
+
+	// StatefulReconnectBufferSize is how many bytes may have been sent and not
+	// been acknowledged: while there are more, calls wait as for room in the
+	// outgoing buffer. Zero means 100,000.
+	StatefulReconnectBufferSize int
 
 	// AccessToken, if set, is asked before every request, each poll and post
 	// included, for the bearer token to send; an empty one is not sent. It may
@@ -132,6 +147,7 @@ func (o Options) check() (Options, *url.URL, error) {
 	}{
 		{"MaximumReceiveMessageSize", &o.MaximumReceiveMessageSize, defaultMaximumReceive},
 		{"HandlerQueue", &o.HandlerQueue, defaultHandlerQueue},
+		{"StatefulReconnectBufferSize", &o.StatefulReconnectBufferSize, defaultStatefulBuffer},
 		{"StreamBufferCapacity", &o.StreamBufferCapacity, defaultStreamBuffer},
 	} {
 		if *n.value < 0 {
@@ -161,6 +177,8 @@ func (o Options) check() (Options, *url.URL, error) {
 func (o Options) transports() ([]Transport, error) {
 	ts := slices.Clone(o.Transports)
 	switch {
+	case o.SkipNegotiation && o.StatefulReconnect:
+		return nil, errors.New("client: Options.StatefulReconnect: needs a negotiation")
 	case len(ts) == 0 && o.SkipNegotiation:
 		return []Transport{WebSockets}, nil
 	case len(ts) == 0:

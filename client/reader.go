@@ -13,9 +13,21 @@ var errEnded = errors.New("client: session ended")
 
 // read handles records until the session ends.
 func (s *session) read() {
+	a := s.att
 	err := s.handleAll() // what came with the handshake
-	if err == nil {
-		err = s.readAll(s.att)
+	for {
+		if err == nil {
+			err = s.readAll(a)
+		}
+		next := s.reattach(a, err)
+		if next == nil {
+			break
+		}
+		a, err = next, nil
+	}
+	if cause := a.lost(); cause != nil && mayResume(err) {
+		s.end(ending{err: cause, reconnect: true})
+		return
 	}
 	s.end(endingOf(err))
 }
@@ -30,7 +42,8 @@ func endingOf(err error) ending {
 	case errors.As(err, &closed):
 		return ending{err: fmt.Errorf("client: websocket closed: %w", closed), reconnect: true}
 	}
-	return ending{err: fmt.Errorf("client: read: %w", err), reconnect: true, polite: errors.As(err, &malformed)}
+	polite := errors.As(err, &malformed) || errors.Is(err, errSequence)
+	return ending{err: fmt.Errorf("client: read: %w", err), reconnect: true, polite: polite}
 }
 
 // readAll handles what arrives on one attachment.
@@ -94,7 +107,12 @@ func (s *session) handleAll() error {
 		if err := s.protocol.Parse(body, &s.message); err != nil {
 			return err
 		}
-		if err := s.handle(&s.message); err != nil {
+		if s.resume != nil {
+			err = s.admit(&s.message, size)
+		} else {
+			err = s.handle(&s.message)
+		}
+		if err != nil {
 			return err
 		}
 		rest = rest[size:]
@@ -120,7 +138,7 @@ func (s *session) handle(m *protocol.Message) error {
 		s.handleClose(m)
 		return errEnded
 	}
-	return nil // pings, and what only stateful reconnect needs
+	return nil // pings, and what only stateful reconnects need
 }
 
 // handleInvocation queues a copy for the handlers.

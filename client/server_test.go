@@ -62,6 +62,8 @@ type testServer struct {
 	network   *network
 	negotiate http.HandlerFunc // nil answers with connection ids c1, c2, …
 	handshake string           // the answer; empty agrees
+	resumable bool             // agrees to stateful reconnects
+	resumed   script           // runs instead of the handshake when a token comes again
 	upgrade   func(w http.ResponseWriter, r *http.Request) bool
 	serving   sync.WaitGroup // net/http does not wait for upgraded connections
 
@@ -139,7 +141,11 @@ func (s *testServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.number++
 		id := string(rune('0' + s.number%10))
 		s.mu.Unlock()
-		answerNegotiate(w, `"negotiateVersion":1,"connectionId":"c`+id+`","connectionToken":"t`+id+`"`)
+		agreed := ""
+		if s.resumable && r.URL.Query().Get("useStatefulReconnect") == "true" {
+			agreed = `"useStatefulReconnect":true,`
+		}
+		answerNegotiate(w, agreed+`"negotiateVersion":1,"connectionId":"c`+id+`","connectionToken":"t`+id+`"`)
 	case s.upgrade != nil && !s.upgrade(w, r):
 	case r.Header.Get("Upgrade") == "":
 		s.servePlain(w, r)
@@ -190,7 +196,17 @@ func (s *testServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer ws.CloseNow()
 	ws.SetReadLimit(-1)
-	s.run(&peer{t: s.t, ws: ws})
+	p := &peer{t: s.t, ws: ws, protocol: protocol.JSON{}}
+	token := r.URL.Query().Get("id")
+	s.mu.Lock()
+	again := s.resumable && s.used[token]
+	s.used[token] = true
+	s.mu.Unlock()
+	if again {
+		s.resumed(p)
+		return
+	}
+	s.run(p)
 }
 
 // run does the handshake and runs a script.
@@ -200,7 +216,11 @@ func (s *testServer) run(p *peer) {
 		return
 	}
 	hello, _, err := protocol.ParseHandshakeRequest(request, 0)
-	if err != nil || hello.Version != 1 {
+	version := 1
+	if s.resumable && p.ws != nil {
+		version = 2
+	}
+	if err != nil || hello.Version != version {
 		s.t.Errorf("handshake: %q, %v", request, err)
 		return
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // A session is one connection as the hub sees it, from the answered handshake
-// to its end. It runs two goroutines, a reader and a writer, which finish waits
+// to its end, on one transport or several (see resumption). It runs two goroutines, a reader and a writer, which finish waits
 // for.
 type session struct {
 	// Fixed.
@@ -20,6 +20,7 @@ type session struct {
 	connectionID string
 	out          *outbound
 	calls        *calls
+	resume       *resumption // nil without stateful reconnects
 	done         chan struct{}
 	goroutines   sync.WaitGroup
 	once         sync.Once
@@ -60,6 +61,16 @@ func (a *attachment) breakOff(cause error) {
 	a.conn.cut()
 }
 
+// lost returns the cause, or nil while the attachment is not broken.
+func (a *attachment) lost() error {
+	select {
+	case <-a.broken:
+		return a.cause
+	default:
+		return nil
+	}
+}
+
 // An ending says why a session ends and what to do about it.
 type ending struct {
 	// err is what the user is told; nil for a normal end.
@@ -74,7 +85,7 @@ type ending struct {
 }
 
 func newSession(c *Client, l *life, conn conn, d door, rest []byte) *session {
-	return &session{
+	s := &session{
 		client:       c,
 		life:         l,
 		in:           l.in,
@@ -87,6 +98,11 @@ func newSession(c *Client, l *life, conn conn, d door, rest []byte) *session {
 		buf:          rest,
 		att:          newAttachment(conn),
 	}
+	if d.resumable {
+		s.resume = newResumption(s)
+		s.out.keep, s.out.limit = true, c.opts.StatefulReconnectBufferSize
+	}
+	return s
 }
 
 // drop gives up a session that was not started.
@@ -116,9 +132,12 @@ func (s *session) attached() *attachment {
 	return s.att
 }
 
-// lose breaks the attachment off, and with it the session.
+// lose breaks the attachment off, and with it the session unless that may go
+// on on another one.
 func (s *session) lose(a *attachment, cause error) {
-	s.end(ending{err: cause, reconnect: true})
+	if s.resume == nil {
+		s.end(ending{err: cause, reconnect: true})
+	}
 	a.breakOff(cause)
 }
 
@@ -139,11 +158,18 @@ func (s *session) hear() {
 	s.silence.Reset(s.client.opts.ServerTimeout)
 }
 
+func (s *session) stopTimers() {
+	s.silence.Stop()
+	if s.resume != nil {
+		s.resume.ack.Stop()
+	}
+}
+
 // finish waits for the end of the session, closes the connection, within 5 s
 // or as soon as hurry closes, and returns when both goroutines have.
 func (s *session) finish(hurry <-chan struct{}) ending {
 	<-s.done
-	defer s.silence.Stop()
+	defer s.stopTimers()
 	s.calls.fail(s.ending.err)
 	a := s.attached()
 	if !s.ending.polite {

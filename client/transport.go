@@ -79,7 +79,7 @@ func (c *Client) connect(ctx context.Context, l *life) (*session, error) {
 				break
 			}
 		}
-		d.transport = t
+		d.transport, d.resumable = t, d.resumable && t == WebSockets
 		conn, err := c.open(ctx, d)
 		if err == nil {
 			return c.shake(ctx, l, conn, d)
@@ -119,12 +119,20 @@ func (c *Client) open(ctx context.Context, d door) (conn, error) {
 	case LongPolling:
 		return c.openPolling(ctx, d)
 	}
-	return c.openWebSocket(ctx, d)
+	w, err := c.openWebSocket(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // shake makes a session of a connection, or ends that.
 func (c *Client) shake(ctx context.Context, l *life, conn conn, d door) (*session, error) {
-	rest, err := c.handshake(ctx, conn)
+	version := 1
+	if d.resumable {
+		version = 2
+	}
+	rest, err := c.handshake(ctx, conn, version)
 	if err != nil {
 		conn.cut()
 		return nil, err
@@ -134,7 +142,7 @@ func (c *Client) shake(ctx context.Context, l *life, conn conn, d door) (*sessio
 
 // handshake sends the request and reads the answer (HubProtocol.md,
 // "Handshake"). rest is what was read behind it.
-func (c *Client) handshake(ctx context.Context, conn conn) (rest []byte, err error) {
+func (c *Client) handshake(ctx context.Context, conn conn, version int) (rest []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.HandshakeTimeout, errHandshakeTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, conn.cut)()
@@ -143,7 +151,7 @@ func (c *Client) handshake(ctx context.Context, conn conn) (rest []byte, err err
 			err = fmt.Errorf("client: handshake: %w", context.Cause(ctx))
 		}
 	}()
-	request := protocol.AppendHandshakeRequest(nil, protocol.HandshakeRequest{Protocol: c.opts.Protocol.Name(), Version: 1})
+	request := protocol.AppendHandshakeRequest(nil, protocol.HandshakeRequest{Protocol: c.opts.Protocol.Name(), Version: version})
 	if err := conn.write(request); err != nil {
 		return nil, fmt.Errorf("client: handshake: %w", err)
 	}

@@ -24,7 +24,7 @@ type webSocket struct {
 }
 
 // openWebSocket opens a WebSocket.
-func (c *Client) openWebSocket(ctx context.Context, d door) (conn, error) {
+func (c *Client) openWebSocket(ctx context.Context, d door) (*webSocket, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	header, err := c.header(ctx, d)
