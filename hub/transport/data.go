@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -127,9 +128,18 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, rec *record) (Re
 		return RefusedBody, &StatusError{Code: http.StatusBadRequest}
 	}
 	control := http.NewResponseController(w)
-	err := b.read(func() { _ = control.SetReadDeadline(time.Unix(1, 0)) }, func() error {
+	var cut atomic.Bool
+	err := b.read(func() {
+		cut.Store(true)
+		_ = control.SetReadDeadline(time.Unix(1, 0))
+	}, func() error {
 		return rec.copyBody(r.Context(), r.Body, r.ContentLength)
 	})
+	if cut.Load() {
+		// The HTTP server may have met the deadline between two requests,
+		// and then cancels all that follow on this network connection.
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case err == nil:
 		writeEmpty(w, http.StatusOK)

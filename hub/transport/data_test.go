@@ -408,5 +408,43 @@ func TestMinimumNegotiateVersion(t *testing.T) {
 		}
 	}
 	s.negotiate(t, "?negotiateVersion=1")
-	startEcho(t, Options{MinimumNegotiateVersion: -1}).negotiate(t, "")
+	any := startEcho(t, Options{MinimumNegotiateVersion: -1})
+	any.negotiate(t, "")
+	any.negotiate(t, "?negotiateVersion=-1")
+	future := startEcho(t, Options{MinimumNegotiateVersion: 12})
+	future.negotiate(t, "?negotiateVersion=12")
+	if got := future.exchange(t.Context(), http.MethodPost, "/negotiate?negotiateVersion=1", nil); !strings.Contains(got.body, "version '1'") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestAnEndDuringAPostHarmsNoLaterRequest: the requests that follow on the same
+// network connection are other clients'.
+func TestAnEndDuringAPostHarmsNoLaterRequest(t *testing.T) {
+	full := []byte(strings.Repeat("x", maxBody))
+	for range 20 {
+		release := make(chan struct{})
+		s := start(t, Options{}, func(Conn) { <-release })
+		n := s.negotiate(t, "?negotiateVersion=1")
+		id := "?id=" + n.ConnectionToken
+		if got := s.exchange(t.Context(), http.MethodGet, id, nil); got.code != http.StatusOK {
+			t.Fatalf("first poll: %+v", got)
+		}
+		if got := s.exchange(t.Context(), http.MethodPost, id, bytes.NewReader(full)); got.code != http.StatusOK {
+			t.Fatalf("a POST that finds room: %+v", got)
+		}
+		ended := make(chan answer, 1)
+		go func() { ended <- s.exchange(t.Context(), http.MethodPost, id, bytes.NewReader(full)) }()
+		time.AfterFunc(20*time.Millisecond, func() { close(release) })
+		if got := wait(t, ended); got.code != http.StatusNotFound {
+			t.Fatalf("a POST during the end: %+v", got)
+		}
+		// The client's transport takes the idle connection, if it may.
+		other := s.negotiate(t, "?negotiateVersion=1")
+		for range 2 {
+			if got := s.exchange(t.Context(), http.MethodPost, "?id="+other.ConnectionToken, strings.NewReader("x")); got.code != http.StatusOK {
+				t.Fatalf("a POST after it: %+v", got)
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -23,7 +24,8 @@ type Endpoint struct {
 	started time.Time
 	owner   string // in the tokens made here
 
-	forwarder *forward.Forwarder
+	forwarder  *forward.Forwarder
+	advertised atomic.Pointer[string]
 
 	records records
 
@@ -58,6 +60,7 @@ func New(opts Options) (*Endpoint, error) {
 		opts: opts, origins: origins, log: opts.Logger, started: time.Now(),
 		owner: ownerName(opts.Instance), forwarder: newForwarder(opts.Keys, opts.Logger),
 	}
+	e.advertised.Store(&opts.Advertise)
 	e.buffers.New = func() any { return new([readBuffer]byte) }
 	e.pieces.New = func() any { return new([pieceSize]byte) }
 	e.small.New = func() any { return new([smallBatch]byte) }
@@ -103,6 +106,16 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowedMethods(negotiate))
 		e.refuse(w, r, RefusedMethod, &StatusError{Code: http.StatusMethodNotAllowed})
 	}
+}
+
+// Advertise changes Options.Advertise for the tokens that are made from now on:
+// an address is often known only once the listener is.
+func (e *Endpoint) Advertise(address string) error {
+	if len(address) > maxTokenText {
+		return fmt.Errorf("transport: advertise: %d bytes, at most %d", len(address), maxTokenText)
+	}
+	e.advertised.Store(&address)
+	return nil
 }
 
 // Refuse makes the endpoint answer every new negotiate and every new

@@ -23,7 +23,6 @@ func TestNewRefuses(t *testing.T) {
 		"DisconnectTimeout":     {Open: noOpen, DisconnectTimeout: -1},
 		"PollTimeout":           {Open: noOpen, PollTimeout: -1},
 		"MaxPending":            {Open: noOpen, MaxPending: -1},
-		"MinimumNegotiate":      {Open: noOpen, MinimumNegotiateVersion: 2},
 		"AllowedOrigins":        {Open: noOpen, AllowedOrigins: []string{"x"}},
 	} {
 		if _, err := New(opts); err == nil || !strings.Contains(err.Error(), field) {

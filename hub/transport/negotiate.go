@@ -39,7 +39,7 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 		until:   e.opts.Keys.Now().Add(e.opts.TokenLifetime),
 		id:      newID(),
 		owner:   e.owner,
-		address: e.opts.Advertise,
+		address: *e.advertised.Load(),
 	}
 	if version == 0 {
 		t.flags = flagPublic
@@ -54,19 +54,19 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 }
 
 // negotiateVersion is the version that the client asks for, or ours if that is
-// lower. The problem is SignalR's text for a version that is none, or too old.
+// lower; what is asked for must not be below the minimum. The problem is SignalR's text for a version that is none, or too old.
 func (e *Endpoint) negotiateVersion(r *http.Request) (version int, problem string) {
-	n, least := int64(0), int64(max(0, e.opts.MinimumNegotiateVersion))
+	n := int64(0)
 	if asked, given := queryValue(r, "negotiateVersion"); given {
 		var err error
 		if n, err = strconv.ParseInt(strings.TrimSpace(asked), 10, 32); err != nil {
 			return 0, "The client requested a non-integer protocol version."
 		}
 	}
-	if n < least {
+	if n < int64(e.opts.MinimumNegotiateVersion) {
 		return 0, "The client requested version '" + strconv.FormatInt(n, 10) + "', but the server does not support this version."
 	}
-	return int(min(n, maxNegotiateVersion)), ""
+	return int(max(0, min(n, maxNegotiateVersion))), ""
 }
 
 // appendAnswer writes the members in the order in which SignalR's server does.

@@ -57,9 +57,10 @@ type Options struct {
 	// HttpConnectionDispatcherOptions.AllowStatefulReconnects.
 	AllowStatefulReconnects bool
 
-	// MinimumNegotiateVersion is the least version of negotiate that is
-	// answered. Zero means 0, which is every version there is; negative
-	// means the same. SignalR: MinimumProtocolVersion.
+	// MinimumNegotiateVersion is the least version of negotiate that a client
+	// may ask for; the answer's is never above 1. Zero means 0, which is every
+	// version there is; negative lets in even those that there are not.
+	// SignalR: MinimumProtocolVersion.
 	MinimumNegotiateVersion int
 
 	// Keys sign connection tokens. Instances behind one balancer must share
@@ -182,9 +183,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.DisconnectTimeout < 0 || o.PollTimeout < 0 || o.MaxPending < 0 {
 		return o, errors.New("transport: Options.DisconnectTimeout, PollTimeout and MaxPending must not be negative")
-	}
-	if o.MinimumNegotiateVersion > maxNegotiateVersion {
-		return o, fmt.Errorf("transport: Options.MinimumNegotiateVersion: %d, the newest version is %d", o.MinimumNegotiateVersion, maxNegotiateVersion)
 	}
 	o.TokenLifetime = cmp.Or(o.TokenLifetime, DefaultTokenLifetime)
 	o.WebSocketCloseTimeout = cmp.Or(o.WebSocketCloseTimeout, DefaultWebSocketCloseTimeout)
