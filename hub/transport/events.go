@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,9 @@ func (s *eventStream) open(timeout time.Duration) error {
 	h.Set("Pragma", "no-cache")
 	h.Set("Content-Encoding", "identity")
 	h.Set("X-Accel-Buffering", "no")
+	if !s.multiplexed {
+		h.Set("Connection", "close") // its deadlines are nothing for a further request
+	}
 	if err := s.extend(time.Now().Add(timeout)); err != nil {
 		return err
 	}
@@ -116,10 +120,10 @@ func (s *eventStream) finish() {
 	s.CloseNow()
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if s.err == nil {
-		s.err = errEnded
+	if s.err == nil || s.err == ErrClosing {
 		_ = s.control.SetWriteDeadline(time.Now().Add(lingerTime))
 	}
+	s.err = cmp.Or(s.err, errEnded)
 }
 
 func (s *eventStream) ID() string         { return s.rec.id }
@@ -214,10 +218,7 @@ func (s *eventStream) flush() error {
 func (s *eventStream) SendClose(int, time.Time) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if s.err == nil {
-		s.err = ErrClosing
-		_ = s.control.SetWriteDeadline(time.Now().Add(lingerTime))
-	}
+	s.err = cmp.Or(s.err, ErrClosing)
 	s.rec.inbox.end(io.EOF)
 	return nil
 }

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// answerTimeout is how long a client may take to accept an answer without data.
-const answerTimeout = 10 * time.Second
-
 // errNoPoll is what Receive returns when a client has stopped polling.
 var errNoPoll = errors.New("transport: no poll came in time")
 
@@ -230,10 +227,15 @@ func (p *pollConn) patience() time.Duration {
 func (p *pollConn) expire() {
 	p.mu.Lock()
 	gone := p.holder == nil && !p.newcomer && time.Since(p.left) >= p.patience()
+	closing := p.closing
 	p.mu.Unlock()
-	if gone {
-		p.rec.inbox.end(errNoPoll)
+	if !gone {
+		return
 	}
+	if !closing {
+		p.rec.tell() // 404 if it comes back, so that it knows what it has missed
+	}
+	p.rec.inbox.end(errNoPoll)
 }
 
 // CloseNow implements Conn. A poll that is being written to is cut.
@@ -286,6 +288,10 @@ func (p *pollConn) serve(w http.ResponseWriter, r *http.Request) (Refusal, *Stat
 			if err != nil {
 				p.rec.inbox.drop(err)
 			}
+			p.mu.Lock()
+			me.writing = false
+			p.mu.Unlock()
+			me.extend() // HTTP/2 resets the stream otherwise
 			p.sent <- err
 			return 0, nil
 		case end && me.wasReplaced(p):
@@ -378,9 +384,10 @@ func (me *poll) wasReplaced(p *pollConn) bool {
 	return me.replaced
 }
 
-// extend gives an answer without data time to go out, whatever the HTTP server
-// has allowed for the request.
-func (me *poll) extend() { _ = me.control.SetWriteDeadline(time.Now().Add(answerTimeout)) }
+// extend gives an answer without data all the time it needs, whatever the HTTP
+// server has allowed for the request: it fits into any buffer, and a deadline
+// would be that of the next request, too.
+func (me *poll) extend() { _ = me.control.SetWriteDeadline(time.Time{}) }
 
 // write answers with the records of a batch.
 func (me *poll) write(w http.ResponseWriter, batch []*Message, size int, budget time.Duration, multiplexed bool) error {
@@ -397,7 +404,6 @@ func (me *poll) write(w http.ResponseWriter, batch []*Message, size int, budget 
 	if err := me.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	_ = me.control.SetWriteDeadline(time.Time{}) // HTTP/2 resets the stream otherwise
 	return nil
 }
 

@@ -228,6 +228,12 @@ func TestPollGap(t *testing.T) {
 	if got := wait(t, result); !errors.Is(got.err, errNoPoll) {
 		t.Errorf("got %v", got.err)
 	}
+	if err := s.endpoint.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.poll(t); !got.is(404, "text/plain", textUnknownID) {
+		t.Errorf("poll that is too late: got %+v", got)
+	}
 }
 
 // TestPollLeaves has a poll whose client goes away before there is data: the
