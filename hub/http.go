@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -22,6 +23,15 @@ func (h *Hub) Register(mux *http.ServeMux, path string) {
 
 // ServeHTTP serves the hub's own path and the one for negotiate below it.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.endpoint.ServeHTTP(w, r) }
+
+// Advertise changes Options.Advertise for the connections that are negotiated
+// from now on: an address is often known only once the listener is.
+func (h *Hub) Advertise(address string) error {
+	if err := h.endpoint.Advertise(address); err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	return nil
+}
 
 // HTTPStats returns the counts of the hub's HTTP side: what was refused and why.
 func (h *Hub) HTTPStats() transport.Stats { return h.endpoint.Stats() }

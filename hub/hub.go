@@ -209,7 +209,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.waiting.Wait()
 	own.Wait()
 	h.relay.stop()
-	if err := h.endpoint.Wait(context.Background()); err != nil {
+	err := h.endpoint.Wait(context.Background())
+	h.endpoint.Close()
+	if err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
 	return nil

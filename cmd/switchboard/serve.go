@@ -23,6 +23,7 @@ type serveCommand struct {
 	Hub            []string      `help:"Hub as path=key; the key is the .NET full type name in a mixed fleet. Repeatable. Default: ${default}." default:"${hub}" placeholder:"PATH=KEY" sep:"none"`
 	ChannelPrefix  string        `help:"Put in front of every Redis channel, as in StackExchange.Redis: no separator is added." placeholder:"PREFIX"`
 	KeyPrefix      string        `help:"Put in front of every Redis key. Default: ${default}." default:"sb:" placeholder:"PREFIX"`
+	Advertise      string        `help:"Address under which the other instances reach this one. Default: the port of --listen, and its host or else the local address of the connection to Redis." placeholder:"HOST:PORT"`
 	OnRedisMissing string        `help:"Start without Redis: wait (up, not ready) or fail (exit 1)." enum:"wait,fail" default:"wait"`
 	AllowOrigin    []string      `help:"Origin of browsers that may connect besides the same origin. Repeatable." placeholder:"ORIGIN" sep:"none"`
 	Insecure       bool          `help:"Listen off loopback although nobody is asked who they are. Host must still be a loopback name."`
@@ -36,7 +37,7 @@ func (c *serveCommand) config(log io.Writer) (server.Config, error) {
 	cfg := server.Config{
 		Listen: c.Listen, Redis: c.Redis, Instance: c.Instance, ChannelPrefix: c.ChannelPrefix, KeyPrefix: c.KeyPrefix,
 		OnRedisMissing: server.MissingPolicy(c.OnRedisMissing), AllowedOrigins: c.AllowOrigin, Insecure: c.Insecure,
-		DrainTimeout: c.DrainTimeout, MaxConnections: c.MaxConnections, Version: version(), Logger: c.logger(log),
+		DrainTimeout: c.DrainTimeout, Advertise: c.Advertise, MaxConnections: c.MaxConnections, Version: version(), Logger: c.logger(log),
 	}
 	for _, s := range c.Hub {
 		h, err := server.ParseHubPath(s)

@@ -95,6 +95,12 @@ type Config struct {
 	// AllowedOrigins are the browsers' origins besides the same origin.
 	AllowedOrigins []string
 
+	// Advertise is the address, "host:port" or "https://host:port", under
+	// which the other instances reach this one. Empty means the port of the
+	// listener and its host, or, where that is every address of the machine,
+	// the local address of the connection to Redis.
+	Advertise string
+
 	// DrainTimeout bounds the polite end. Zero means 30 s.
 	DrainTimeout time.Duration
 
@@ -166,6 +172,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.DrainTimeout < 0 || c.MaxConnections < 0 {
 		return c, configErrorf("drain-timeout and max-connections must not be negative")
+	}
+	if err := checkAdvertise(c.Advertise); err != nil {
+		return c, err
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {

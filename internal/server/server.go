@@ -49,6 +49,7 @@ func New(cfg Config) (*Server, error) {
 		opts := hub.Options{
 			Name: path.Key, Instance: cfg.Instance, Logger: cfg.Logger, Backplane: bp,
 			Authenticate: identify, AllowedOrigins: cfg.AllowedOrigins, MaxConnections: cfg.MaxConnections,
+			AllowStatefulReconnects: true,
 		}
 		if cfg.Tune != nil {
 			cfg.Tune(&opts)
@@ -120,6 +121,10 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.firstContact(ctx); err != nil {
 		s.listener.Close()
 		return err
+	}
+	s.advertise()
+	if s.redis != nil {
+		s.redis.OnLink(func(backplane.Link) { s.advertise() })
 	}
 	if s.cfg.Started != nil {
 		s.cfg.Started()
