@@ -217,7 +217,8 @@ func (w *wire) write(frames []byte, deadline time.Time) error {
 		_, err = w.Conn.Write(frames)
 	}
 	if err != nil {
-		w.broken.CompareAndSwap(nil, &err)
+		broken := err // a variable of its own, or every write would allocate one
+		w.broken.CompareAndSwap(nil, &broken)
 		w.drop()
 	}
 	return err
