@@ -135,7 +135,7 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, rec *record) (Re
 	}, func() error {
 		return rec.copyBody(r.Context(), r.Body, r.ContentLength)
 	})
-	if cut.Load() {
+	if cut.Load() && r.ProtoMajor == 1 {
 		// The HTTP server may have met the deadline between two requests,
 		// and then cancels all that follow on this network connection.
 		w.Header().Set("Connection", "close")

@@ -54,7 +54,8 @@ func (e *Endpoint) negotiate(w http.ResponseWriter, r *http.Request) {
 }
 
 // negotiateVersion is the version that the client asks for, or ours if that is
-// lower; what is asked for must not be below the minimum. The problem is SignalR's text for a version that is none, or too old.
+// lower; what is asked for must not be below the minimum. The problem is
+// SignalR's text for a version that is none, or too old.
 func (e *Endpoint) negotiateVersion(r *http.Request) (version int, problem string) {
 	n := int64(0)
 	if asked, given := queryValue(r, "negotiateVersion"); given {
