@@ -165,8 +165,6 @@ func (c *conn) runBeside(in *invocation) {
 	writer := c.call(in)
 	q := &c.calls
 	q.mu.Lock()
-	q.forget(in)
-	q.beside--
 	if in.message.Type == protocol.Invocation {
 		q.uploading--
 	}
@@ -176,6 +174,18 @@ func (c *conn) runBeside(in *invocation) {
 	if writer {
 		c.writeQueue()
 	}
+}
+
+// end takes a stream out of those that run, ahead of its completion: a client
+// that has read that may use its id and its place again.
+func (q *calls) end(in *invocation) {
+	if !in.beside {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forget(in)
+	q.beside--
 }
 
 // progress wakes whoever waits for the next step of the calls; q.mu is held.
@@ -393,11 +403,13 @@ func (c *conn) call(in *invocation) (writer bool) {
 	m := c.hub.method(in.message.Target)
 	c.hub.stats.invocations.Add(1)
 	if m == nil {
+		c.calls.end(in)
 		c.hub.stats.failed.Add(1)
 		return c.fail(in, unknownMethod(k.target))
 	}
 	k.method, k.target = m, m.target
 	err := c.run(ctx, &k)
+	c.calls.end(in)
 	switch {
 	case k.unencodable != nil:
 		c.end(ErrUnencodable.because(k.unencodable))

@@ -49,6 +49,7 @@ func layout() map[string]rule {
 		"internal/demo":      {knows: "a fleet in one process", ours: []string{"internal/server", "hub", "backplane/memory"}},
 		"internal/redistest": {knows: "a private redis-server for a test", foreign: []string{"github.com/redis/go-redis/v9/..."}},
 		"internal/imports":   {knows: "this test"},
+		"internal/docs":      {knows: "tests of the manual"},
 		"internal/e2e":       {knows: "end-to-end tests of fleets"},
 		"internal/e2e/wire":  {knows: "end-to-end tests of one socket, byte by byte"},
 
