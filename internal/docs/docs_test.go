@@ -9,7 +9,7 @@ import (
 )
 
 // root is the directory of the module.
-var root = filepath.Join("..", "..")
+const root = "../.."
 
 // manual lists the documents, relative to root.
 func manual(t *testing.T) []string {
