@@ -24,7 +24,7 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
-	drainTimeout      = 5 * time.Second // for connections
+	drainTimeout      = 2 * time.Second // for connections: a poll that never comes need not be waited for
 	requestTimeout    = time.Second     // for requests that are no connections
 )
 
