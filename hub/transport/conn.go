@@ -52,18 +52,22 @@ type Conn interface {
 
 	// Send writes whole messages, in order, as few times as it can, and
 	// returns when the operating system (for long polling: the poll) has
-	// taken them or the deadline has passed. Behind a close frame it returns
+	// taken them or the deadline has passed. On long polling the time until
+	// deadline begins when a poll has come, for which DisconnectTimeout is the
+	// bound. Behind a close frame, or its like elsewhere, it returns
 	// ErrClosing. After an error the connection is of no more use.
 	Send(batch []*Message, deadline time.Time) error
 
-	// SendClose tells the peer that nothing follows (a WebSocket close frame
-	// with the status; the end of the response elsewhere). Receive goes on
-	// until the peer has answered, the endpoint's close timeout has passed
-	// or CloseNow is called. Only the first call has an effect.
+	// SendClose tells the peer that nothing follows: by a WebSocket close
+	// frame with the status, by answering the next poll 204, or by the end of
+	// an event stream, which comes when serve returns. Receive goes on until
+	// the peer has answered (a poll was told, an event stream at once), the
+	// endpoint's close timeout has passed or CloseNow is called. Only the
+	// first call has an effect.
 	SendClose(status int, deadline time.Time) error
 
 	// LastReceived says how long after the connection's start its last byte
-	// of any kind arrived, a pong below the hub included.
+	// of any kind arrived, a pong below the hub and a poll included.
 	LastReceived() time.Duration
 
 	// Age says how long ago the connection began (the upgrade, not the

@@ -71,9 +71,11 @@ func New(opts Options) (*Endpoint, error) {
 // ServeHTTP answers the requests of one hub. Mount it at the hub's path and at
 // that path plus "/negotiate"; the hub's own path may not end so.
 //
-// It returns when the request is answered. A connection that it opened lives on
-// in a goroutine of its own until its serve returns (see Options.Open and
-// Wait), because the memory of the handshake is freed only on return.
+// It returns when the request is answered, which an event stream is at its end.
+// Any other connection that it opened lives on in a goroutine of its own until
+// its serve returns (see Options.Open and Wait): the memory of a WebSocket's
+// handshake is freed only on return. It must see the Host and the request line
+// that the client sent, or requests of other instances are not recognised.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	negotiate := isNegotiate(r.URL.Path)
 	r, forwarded := e.recognise(w, r)
