@@ -49,6 +49,12 @@ func (h *Hub) check(c *conn) {
 		c.end(ErrAuthenticationExpired)
 		return
 	}
+	// The ping goes first: a probe in its way would count as keeping alive,
+	// and clients do not see one.
+	if age-c.lastPing >= h.opts.KeepAliveInterval && c.transport.Kind() != transport.LongPolling {
+		c.lastPing = age
+		c.sendIdle(h.pings[c.protocolIndex])
+	}
 	blocked := c.blocked.Load() // before lastRecord: the reader sets them the other way round
 	silent := age - time.Duration(c.lastRecord.Load())
 	switch {
@@ -57,11 +63,6 @@ func (h *Hub) check(c *conn) {
 		h.probe(c, age)
 	case silent > h.opts.ClientTimeoutInterval:
 		c.end(ErrClientTimeout)
-		return
-	}
-	if age-c.lastPing >= h.opts.KeepAliveInterval && c.transport.Kind() != transport.LongPolling {
-		c.lastPing = age
-		c.sendIdle(h.pings[c.protocolIndex])
 	}
 }
 

@@ -116,6 +116,19 @@ func TestAPeerThatIsGoneIsNoticedBeforeItsFirstPing(t *testing.T) {
 	})
 }
 
+func TestPingsComeToAClientThatSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, hub.Options{})
+		c := hubtest.Connect(t, h, hubtest.Options{})
+		for want := 1; want <= 4; want++ {
+			time.Sleep(hub.DefaultKeepAliveInterval + time.Second)
+			if got := c.Pings(); got != want {
+				t.Errorf("%d pings after %d intervals", got, want)
+			}
+		}
+	})
+}
+
 func TestPingsComeWhateverElseComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, hub.Options{})
