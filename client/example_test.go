@@ -65,6 +65,7 @@ func chatServer() (url string, stop func()) {
 	h.Handle("Say", hub.Func2(func(ctx context.Context, from *hub.Caller, group, text string) (int, error) {
 		return len(text), from.Clients().Group(group).Send(ctx, "ReceiveMessage", text)
 	}))
+	handleChatStreams(h)
 	mux := http.NewServeMux()
 	h.Register(mux, "/chat")
 	server := httptest.NewServer(mux)

@@ -18,7 +18,7 @@ import (
 // serve runs a hub at the URL it returns until the test ends.
 func serve(t testing.TB) (h *hub.Hub, url string) {
 	t.Helper()
-	h, err := hub.New(hub.Options{Name: "Test.Hub", Authenticate: func(r *http.Request) (*hub.Identity, error) {
+	h, err := hub.New(hub.Options{Name: "Test.Hub", AllowStatefulReconnects: true, Authenticate: func(r *http.Request) (*hub.Identity, error) {
 		user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok {
 			return nil, errors.New("no token")
@@ -35,6 +35,7 @@ func serve(t testing.TB) (h *hub.Hub, url string) {
 	h.Handle("Tell", hub.Action2(func(ctx context.Context, from *hub.Caller, group, text string) error {
 		return from.Clients().Group(group).Send(ctx, "Told", from.UserID(), text)
 	}))
+	handleStreams(h)
 	mux := http.NewServeMux()
 	h.Register(mux, "/hub")
 	server := httptest.NewServer(mux)

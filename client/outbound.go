@@ -139,15 +139,14 @@ func (o *outbound) acknowledge(number int64) {
 }
 
 // rewind replaces what waits to be written by what a new socket begins with:
-// the Sequence, everything that was not acknowledged, and then more. Records
-// that do not count are lost.
-func (o *outbound) rewind(p protocol.Protocol, more []byte) {
+// the Sequence and everything that was not acknowledged. Records that do not
+// count are lost.
+func (o *outbound) rewind(p protocol.Protocol) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.buf = p.AppendSequence(o.buf[:0], o.first)
 	for _, record := range o.kept {
 		o.buf = append(o.buf, record...)
 	}
-	o.buf = append(o.buf, more...)
 	o.signal()
 }

@@ -29,6 +29,7 @@ type resumption struct {
 	mu      sync.Mutex
 	handled int64 // number of the last record
 	due     bool  // ack is running
+	mute    bool  // no Acks: the server's Sequence is still to come
 }
 
 // Acks go out this long after the first record that they are for, as in the
@@ -46,13 +47,18 @@ func newResumption(s *session) *resumption {
 	return r
 }
 
-// acknowledge sends an Ack for everything so far.
+// acknowledge sends an Ack for everything so far. Between the loss of a socket
+// and the server's next Sequence it waits for that, so that no server gets an
+// Ack for records between the number in its Sequence and the records themselves.
 func (s *session) acknowledge() {
 	r := s.resume
 	r.mu.Lock()
 	r.due = false
-	n := r.handled
+	n, mute := r.handled, r.mute
 	r.mu.Unlock()
+	if n == 0 || mute {
+		return
+	}
 	s.out.force(s.protocol.AppendAck(nil, n))
 }
 
@@ -71,6 +77,10 @@ func (s *session) admit(m *protocol.Message, size int) error {
 			return errSequence
 		}
 		r.next, r.waiting, r.tries = m.SequenceID, false, 0
+		r.mu.Lock()
+		r.mute = false
+		r.mu.Unlock()
+		s.acknowledge() // the last Ack may be lost
 		return nil
 	case r.waiting:
 		return nil
@@ -143,11 +153,10 @@ func (s *session) reattach(a *attachment, err error) *attachment {
 	r := s.resume
 	s.buf = s.buf[:0] // part of a record, which comes again
 	r.next, r.waiting = r.handled+1, true
-	var ack []byte
-	if r.handled > 0 { // the last one may be lost
-		ack = s.protocol.AppendAck(nil, r.handled)
-	}
-	s.out.rewind(s.protocol, ack)
+	r.mu.Lock()
+	r.mute = true
+	r.mu.Unlock()
+	s.out.rewind(s.protocol)
 	s.goroutines.Go(func() { s.write(next) })
 	return next
 }

@@ -174,11 +174,11 @@ func TestResumeKeepsCalls(t *testing.T) {
 			for _, want := range []protocol.Type{protocol.Invocation, protocol.StreamInvocation} {
 				p.expect(want)
 			}
+			p.send(`{"type":6}`, item([]byte("2"), 99), `{"type":7}`) // too early
+			p.send(`{"type":9,"sequenceId":1}`, item([]byte("2"), 1), item([]byte("2"), 2), `{"type":3,"invocationId":"2"}`, `{"type":3,"invocationId":"1","result":5}`)
 			if m := p.expect(protocol.Ack); m.SequenceID != 1 {
 				t.Errorf("Ack %d", m.SequenceID)
 			}
-			p.send(`{"type":6}`, item([]byte("2"), 99), `{"type":7}`) // too early
-			p.send(`{"type":9,"sequenceId":1}`, item([]byte("2"), 1), item([]byte("2"), 2), `{"type":3,"invocationId":"2"}`, `{"type":3,"invocationId":"1","result":5}`)
 			p.drain()
 		}
 		c := s.started(Options{StatefulReconnect: true})
