@@ -48,6 +48,7 @@ func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
 		AllowStatefulReconnects: h.opts.AllowStatefulReconnects,
 		MinimumNegotiateVersion: h.opts.MinimumNegotiateVersion,
 		AllowedOrigins:          h.opts.AllowedOrigins,
+		CookieCredentials:       h.opts.CookieCredentials,
 		MaxConnections:          h.opts.MaxConnections,
 		WebSocketCloseTimeout:   h.opts.CloseTimeout,
 		DisconnectTimeout:       h.opts.DisconnectTimeout,

@@ -132,6 +132,12 @@ type Options struct {
 	// clients give up after 100 s.
 	PollTimeout time.Duration
 
+	// CookieCredentials says that Authenticate believes cookies: then a
+	// WebSocket whose one credential is a cookie needs an Origin, too. Zero
+	// means that credentials are tokens, and that a missing Origin, which is
+	// no browser's, always passes.
+	CookieCredentials bool
+
 	// TokenKeys sign the connection tokens, which all instances behind one
 	// balancer must share. Zero means the backplane's shared key where it
 	// has one, else a random key of this process.

@@ -61,8 +61,10 @@ func (e *Endpoint) getRecord(w http.ResponseWriter, r *http.Request, kind Kind, 
 	if e.isElsewhere(&t, kind) {
 		return e.passOn(w, r, &t)
 	}
-	rec, why, refused := e.find(&t)
+	rec, why, refused := e.find(r, &t)
 	switch {
+	case why == RefusedIDInUse: // a WebSocket of another instance
+		return RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay}
 	case refused != nil:
 		return why, refused
 	case !e.offers(kind):
@@ -146,7 +148,7 @@ func (e *Endpoint) getWebSocket(w http.ResponseWriter, r *http.Request, id strin
 	if e.isElsewhere(&t, WebSockets) {
 		return e.passOn(w, r, &t)
 	}
-	rec, why, refused := e.find(&t)
+	rec, why, refused := e.find(r, &t)
 	switch {
 	case refused != nil:
 		return why, refused
@@ -309,12 +311,15 @@ func (e *Endpoint) readToken(id string) (t token, why Refusal, refused *StatusEr
 
 // find looks for a token that is alive: in use here, or not yet expired. The
 // record is nil if there is none.
-func (e *Endpoint) find(t *token) (rec *record, why Refusal, refused *StatusError) {
+func (e *Endpoint) find(r *http.Request, t *token) (rec *record, why Refusal, refused *StatusError) {
 	rec = e.findRecord(t)
-	if rec == nil && !e.opts.Keys.Now().Before(t.until) && !e.opts.Claims.InUse(t.connID()) {
-		return nil, RefusedExpiredID, errUnknownID()
+	if rec != nil || e.opts.Keys.Now().Before(t.until) || e.opts.Claims.InUse(t.connID()) {
+		return rec, 0, nil
 	}
-	return rec, 0, nil
+	if fleet, ok := e.opts.Claims.(fleetClaims); ok && fleet.InUseElsewhere(r.Context(), t.connID()) {
+		return nil, RefusedIDInUse, &StatusError{Code: http.StatusConflict}
+	}
+	return nil, RefusedExpiredID, errUnknownID()
 }
 
 func (e *Endpoint) release(id string, until time.Time, spent bool) {

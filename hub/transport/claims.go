@@ -38,6 +38,13 @@ type Claims interface {
 	InUse(id string) bool
 }
 
+// fleetClaims is implemented by Claims that can say whether another instance
+// holds a token whose time is over, so that a second socket is answered alike
+// everywhere. It may ask others and wait for ctx.
+type fleetClaims interface {
+	InUseElsewhere(ctx context.Context, id string) bool
+}
+
 // NewClaims returns the Claims of an instance that is alone, in memory. Limit
 // bounds the spent tokens that have not expired; now is the clock of their
 // KeySource.

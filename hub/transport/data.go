@@ -38,7 +38,10 @@ func (e *Endpoint) takeData(w http.ResponseWriter, r *http.Request) (Refusal, *S
 	if e.isElsewhere(&t, LongPolling) {
 		return e.passOn(w, r, &t)
 	}
-	rec, why, refused := e.find(&t)
+	rec, why, refused := e.find(r, &t)
+	if why == RefusedIDInUse { // a WebSocket of another instance
+		return RefusedTransport, refuseData(r)
+	}
 	if refused == nil {
 		rec, why, refused = e.dataRecord(r, &t, rec)
 	}

@@ -254,3 +254,49 @@ func TestWarnsSeldom(t *testing.T) {
 		t.Errorf("got %d warnings, want 1:\n%s", n, log.all())
 	}
 }
+
+// elsewhereClaims are of a fleet whose other instances hold every token.
+type elsewhereClaims struct{ fakeClaims }
+
+func (*elsewhereClaims) InUseElsewhere(context.Context, string) bool { return true }
+
+func TestATokenThatLivesElsewhere(t *testing.T) {
+	s := startEcho(t, Options{Claims: &elsewhereClaims{}, TokenLifetime: time.Nanosecond})
+	n := s.negotiate(t, "?negotiateVersion=1")
+	query := "?id=" + n.ConnectionToken
+	if _, resp := s.tryOpen(t, query); resp.StatusCode != http.StatusConflict {
+		t.Errorf("a second socket: got %d, want 409", resp.StatusCode)
+	}
+	for method, want := range map[string]int{"GET": 400, "POST": 405, "DELETE": 400} {
+		if got := s.exchange(t.Context(), method, query, nil); got.code != want {
+			t.Errorf("%s: got %+v, want %d", method, got, want)
+		}
+	}
+}
+
+func TestCookieCredentials(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		headers string
+		query   string
+		want    int
+	}{
+		{"it refuses a cookie alone", "Cookie: a=b\n", "", 403},
+		{"it takes a cookie from its own page", "Cookie: a=b\nOrigin: http://site.example\n", "", 101},
+		{"it takes a cookie beside a token", "Cookie: a=b\nAuthorization: Bearer x\n", "", 101},
+		{"it takes a cookie beside a token in the query", "Cookie: a=b\n", "?access_token=x", 101},
+		{"it takes none", "", "", 101},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startEcho(t, Options{CookieCredentials: true})
+			resp := s.do(t, "GET /hub"+tt.query+" HTTP/1.1\nHost: site.example\n"+tt.headers+upgradeHeaders)
+			if resp.StatusCode != tt.want {
+				t.Errorf("got %d, want %d", resp.StatusCode, tt.want)
+			}
+		})
+	}
+	s := startEcho(t, Options{})
+	if resp := s.do(t, "GET /hub HTTP/1.1\nHost: site.example\nCookie: a=b\n"+upgradeHeaders); resp.StatusCode != 101 {
+		t.Errorf("without the option: got %d", resp.StatusCode)
+	}
+}

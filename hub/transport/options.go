@@ -86,6 +86,12 @@ type Options struct {
 	// not a browser's and passes.
 	AllowedOrigins []string
 
+	// CookieCredentials says that Authorize believes cookies. Browsers send
+	// those by themselves, so a WebSocket that brings a cookie and neither an
+	// Origin, which every browser sends, nor a bearer token is refused with
+	// 403: something in between has taken the Origin away.
+	CookieCredentials bool
+
 	// TokenLifetime is how long after negotiate a client may connect. Zero
 	// means 15 s, as SignalR waits for an unattached connection.
 	TokenLifetime time.Duration

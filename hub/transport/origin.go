@@ -75,7 +75,12 @@ func (e *Endpoint) admitOrigin(w http.ResponseWriter, r *http.Request, negotiate
 	h.Add("Vary", "Origin")
 	sent := r.Header["Origin"]
 	if len(sent) == 0 {
-		return true
+		if !e.opts.CookieCredentials || !onlyCookies(r) {
+			return true
+		}
+		e.warn(r, "transport: WebSocket with a cookie and without Origin refused: let the proxy pass Origin")
+		e.refuse(w, r, RefusedOrigin, &StatusError{Code: http.StatusForbidden, Text: "Origin missing"})
+		return false
 	}
 	listed, ok := e.allows(r, sent)
 	if !ok {
@@ -105,6 +110,15 @@ func (e *Endpoint) admitOrigin(w http.ResponseWriter, r *http.Request, negotiate
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return false
+}
+
+// onlyCookies reports whether a WebSocket's one credential is a cookie.
+func onlyCookies(r *http.Request) bool {
+	if requestedKind(r) != WebSockets || len(r.Header["Cookie"]) == 0 || len(r.Header["Authorization"]) > 0 {
+		return false
+	}
+	_, token := queryValue(r, "access_token")
+	return !token
 }
 
 // allows reports whether a request's Origin headers pass, and whether they do
