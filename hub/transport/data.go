@@ -168,21 +168,17 @@ func (rec *record) copyBody(ctx context.Context, body io.Reader, length int64) e
 	if err != nil {
 		return err
 	}
-	waits := func() bool {
-		phase, _ := rec.state()
-		return phase != pending
-	}
-	if more && !waits() {
+	if !rec.reserve(len(piece)) {
 		return errBacklog
 	}
 	if len(piece) > 0 {
-		if err := rec.inbox.put(ctx, piece, waits); err != nil || !more {
+		if err := rec.inbox.put(ctx, piece); err != nil || !more {
 			return err
 		}
 	}
 	for more {
 		if piece, more, err = readUpTo(body, make([]byte, 0, streamRead), streamRead); err == nil && len(piece) > 0 {
-			err = rec.inbox.put(ctx, piece, waits)
+			err = rec.inbox.put(ctx, piece)
 		}
 		if err != nil {
 			if rec.inbox.end(errAborted) {

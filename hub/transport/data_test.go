@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,43 @@ func TestPostBeforeAttachIsBounded(t *testing.T) {
 	a.begin(t)
 	if got := s.restClient(t).post(t, "x"); got.code != 200 {
 		t.Errorf("got %+v with room for one more", got)
+	}
+}
+
+// TestPostBeforeAttachIsBoundedTogether has many clients that each POST as much
+// as they may.
+func TestPostBeforeAttachIsBoundedTogether(t *testing.T) {
+	e, err := New(Options{Open: noOpen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := strings.Repeat("x", maxBody)
+	post := func(tok *token) int {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hub?id="+tok.text, strings.NewReader(body)))
+		return w.Code
+	}
+	fresh := func() *token {
+		tok := &token{until: time.Now().Add(time.Minute), id: newID(), owner: e.owner}
+		tok.sign(&e.opts.Keys.Keys()[0])
+		return tok
+	}
+	var tokens []*token
+	for range maxPendingBytes / maxBody {
+		tokens = append(tokens, fresh())
+		if code := post(tokens[len(tokens)-1]); code != 200 {
+			t.Fatalf("got status %d", code)
+		}
+	}
+	if code := post(fresh()); code != 503 {
+		t.Errorf("one too many: got status %d", code)
+	}
+	e.findRecord(tokens[0]).expire()
+	if code := post(fresh()); code != 200 {
+		t.Errorf("when one has expired: got status %d", code)
+	}
+	for _, rec := range e.records.byToken {
+		defer rec.expire()
 	}
 }
 

@@ -74,9 +74,8 @@ func (b *inbox) receive() ([]byte, error) {
 }
 
 // put adds a piece, which then belongs to the inbox, and waits while there is
-// no room for it, unless the piece must not wait: then it fails with errBacklog.
-// After the end it fails with what ended the connection.
-func (b *inbox) put(ctx context.Context, piece []byte, mayWait func() bool) error {
+// no room for it. After the end it fails with what ended the connection.
+func (b *inbox) put(ctx context.Context, piece []byte) error {
 	for {
 		b.mu.Lock()
 		err, size := b.err, len(b.unread)
@@ -96,8 +95,6 @@ func (b *inbox) put(ctx context.Context, piece []byte, mayWait func() bool) erro
 			b.note()
 			signal(b.arrived)
 			return nil
-		case !mayWait():
-			return errBacklog
 		}
 		select {
 		case <-b.room:

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// maxPendingBytes bounds what waits, in bytes, for connections that were begun
+// by a POST, all together: tokens cost nothing.
+const maxPendingBytes = 32 << 20
+
 // records are the connections of an endpoint that are more than one request:
 // everything but plain WebSockets. A record is found by the random part of its
 // token, once the token's signature was checked.
@@ -13,6 +17,7 @@ type records struct {
 	mu      sync.Mutex
 	byToken map[[tokenIDSize]byte]*record // guarded by mu
 	pending int                           // guarded by mu: begun by a POST, not attached
+	bytes   int                           // guarded by mu: that wait for those
 	over    int                           // guarded by mu: over, and the client does not know
 }
 
@@ -47,6 +52,7 @@ type record struct {
 	handlers sync.WaitGroup
 
 	counted bool // guarded by the mu of records: among the pending
+	bytes   int  // guarded by the mu of records: that wait meanwhile
 
 	mu     sync.Mutex
 	phase  phase       // guarded by mu
@@ -148,7 +154,25 @@ func (rec *record) settle() {
 	if rec.counted {
 		rec.counted = false
 		e.records.pending--
+		e.records.bytes -= rec.bytes
 	}
+}
+
+// reserve counts bytes that are to wait for a pending record's connection, if
+// there is room for them.
+func (rec *record) reserve(size int) bool {
+	e := rec.endpoint
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	switch {
+	case !rec.counted:
+		return true
+	case rec.bytes+size > maxBody || e.records.bytes+size > maxPendingBytes:
+		return false
+	}
+	rec.bytes += size
+	e.records.bytes += size
+	return true
 }
 
 // join counts a request of the record. The connection's end waits until quit.
