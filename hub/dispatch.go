@@ -125,69 +125,6 @@ func (c *conn) dispatch(in *invocation) {
 	}
 }
 
-// admit decides whether one more stream may run; one that may not waits in
-// line for its refusal like a plain call. q.mu is held.
-func (q *calls) admit(c *conn, in *invocation) {
-	target := string(in.message.Target)
-	switch {
-	case in.message.Type == protocol.StreamInvocation && q.streams(in.message.InvocationID):
-		in.refusal = "Invocation ID '" + string(in.message.InvocationID) + "' is already in use."
-	case q.beside >= c.hub.opts.MaximumStreamsPerConnection:
-		in.refusal = "An unexpected error occurred invoking '" + target + "' on the server. HubException: Too many streams on this connection."
-	default:
-		return
-	}
-	in.beside = false
-}
-
-// streams reports whether a stream with that id is queued or runs; q.mu is held.
-func (q *calls) streams(id []byte) bool {
-	for _, list := range [][]*invocation{q.active, q.queue} {
-		for _, in := range list {
-			if in.beside && in.message.Type == protocol.StreamInvocation && string(in.message.InvocationID) == string(id) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// startBeside starts a stream; q.mu is held.
-func (q *calls) startBeside(c *conn, in *invocation) {
-	q.active = append(q.active, in)
-	c.running.Add(1)
-	go c.runBeside(in) // joined through running
-}
-
-// runBeside runs a stream and answers it.
-func (c *conn) runBeside(in *invocation) {
-	defer c.running.Done()
-	writer := c.call(in)
-	q := &c.calls
-	q.mu.Lock()
-	if in.message.Type == protocol.Invocation {
-		q.uploading--
-	}
-	q.progress()
-	q.mu.Unlock()
-	c.hub.recycle(in)
-	if writer {
-		c.writeQueue()
-	}
-}
-
-// end takes a stream out of those that run, ahead of its completion: a client
-// that has read that may use its id and its place again.
-func (q *calls) end(in *invocation) {
-	if !in.beside {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.forget(in)
-	q.beside--
-}
-
 // progress wakes whoever waits for the next step of the calls; q.mu is held.
 func (q *calls) progress() {
 	if q.room != nil {
@@ -296,14 +233,6 @@ func (q *calls) next(c *conn, done *invocation) *invocation {
 	return in
 }
 
-// startHead starts the streams at the head of the queue; q.mu is held.
-func (q *calls) startHead(c *conn) {
-	for len(q.queue) > 0 && q.queue[0].beside {
-		q.startBeside(c, q.pop())
-		q.progress()
-	}
-}
-
 // pop takes the head off the queue; q.mu is held.
 func (q *calls) pop() *invocation {
 	in := q.queue[0]
@@ -313,41 +242,6 @@ func (q *calls) pop() *invocation {
 	q.queue = q.queue[:n]
 	return in
 }
-
-// giveBack makes room for the next call while a method waits for an answer of
-// a client, which may first want to call in turn. The method keeps running and
-// does not take the slot again. Calls that hold none, and contexts that are no
-// call's, change nothing.
-func giveBack(ctx context.Context) error {
-	x, _ := ctx.Value(callKey{}).(*callContext)
-	if x == nil {
-		return nil
-	}
-	c := x.conn
-	q := &c.calls
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !x.holdsSlot {
-		return nil
-	}
-	if q.lent >= maxLentSlots {
-		return Errorf("Too many methods of this connection wait for client results.")
-	}
-	x.holdsSlot = false
-	q.lent++
-	q.invokers--
-	q.startHead(c)
-	if len(q.queue) > 0 && !q.closed {
-		q.invokers++
-		c.running.Add(1)
-		go c.invoke()
-	}
-	return nil
-}
-
-// maxLentSlots bounds the methods of one connection that run beyond the
-// parallel limit because they wait for a client.
-const maxLentSlots = 64
 
 // forget takes a call out of the active ones; q.mu is held.
 func (q *calls) forget(in *invocation) {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -512,4 +514,81 @@ func TestFiltersSeeStreams(t *testing.T) {
 	if items, errText, _ := collect(t, c, p, "s"); fmt.Sprint(items) != "[<a]" || errText != "" {
 		t.Errorf("got %v, %q", items, errText)
 	}
+}
+
+// TestAThousandUploadsHoldBoundedMemory: nobody reads them at first, and their
+// clients send as fast as they may; then all arrive.
+func TestAThousandUploadsHoldBoundedMemory(t *testing.T) {
+	const clients, each, items, size = 10, 100, 30, 1 << 10
+	release := make(chan struct{})
+	h := start(t, hub.Options{}, func(h *hub.Hub) {
+		h.Handle("Measure", hub.Func1(func(_ context.Context, _ *hub.Caller, in *hub.Upload[string]) (int, error) {
+			<-release
+			n := 0
+			for s, err := range in.All() {
+				if err != nil {
+					return 0, err
+				}
+				n += len(s)
+			}
+			return n, nil
+		}))
+	})
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	p := protocol.MessagePack{}
+	var sending sync.WaitGroup
+	all := make([]*hubtest.Client, clients)
+	for i := range all {
+		c := hubtest.Connect(t, h, hubtest.Options{Protocol: p})
+		all[i] = c
+		sending.Go(func() {
+			var b []byte
+			for u := range each {
+				id := strconv.Itoa(u)
+				b, _ = p.AppendInvocation(b, id, "Measure", nil, "u"+id)
+			}
+			c.Write(b)
+			text := strings.Repeat("x", size)
+			for range items {
+				for u := range each {
+					b, _ = p.AppendStreamItem(b[:0], "u"+strconv.Itoa(u), text)
+					c.Write(b)
+				}
+			}
+			b = b[:0]
+			for u := range each {
+				b = p.AppendVoid(b, "u"+strconv.Itoa(u))
+			}
+			c.Write(b)
+		})
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for h.Stats().UploadWaits < clients { // every reader waits for room
+		<-look.C
+	}
+	// 10 items of 1 KiB for each upload, and 1 MiB for each connection.
+	const bound = clients * (each*10*size*3/2 + 2<<20)
+	if grown := int64(heap()) - int64(before); grown > bound {
+		t.Errorf("%d KiB are held, want at most %d", grown>>10, bound>>10)
+	}
+	close(release)
+	for _, c := range all {
+		for range each {
+			m, err := c.Next()
+			if err != nil || m.HasError {
+				t.Fatalf("%v, %q", err, m.Error)
+			}
+			if n, err := protocol.Decode[int](p, m.Value); n != items*size || err != nil {
+				t.Fatalf("%d bytes, %v; want %d", n, err, items*size)
+			}
+		}
+	}
+	sending.Wait()
 }

@@ -56,6 +56,9 @@ func New(opts Options) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.CookieCredentials && origins.any {
+		return nil, errors.New(`transport: Options.AllowedOrigins: "*" lets every page use the cookies that CookieCredentials believes: list the origins`)
+	}
 	e := &Endpoint{
 		opts: opts, origins: origins, log: opts.Logger, started: time.Now(),
 		owner: ownerName(opts.Instance), forwarder: newForwarder(opts.Keys, opts.Logger),

@@ -24,6 +24,7 @@ func TestNewRefuses(t *testing.T) {
 		"PollTimeout":           {Open: noOpen, PollTimeout: -1},
 		"MaxPending":            {Open: noOpen, MaxPending: -1},
 		"AllowedOrigins":        {Open: noOpen, AllowedOrigins: []string{"x"}},
+		"CookieCredentials":     {Open: noOpen, AllowedOrigins: []string{"*"}, CookieCredentials: true},
 	} {
 		if _, err := New(opts); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("got %v, want an error that names %s", err, field)
