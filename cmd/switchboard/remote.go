@@ -17,6 +17,7 @@ type remoteFlags struct {
 	Server      string `help:"Server to talk to. Default: ${default}." default:"http://127.0.0.1:8080" placeholder:"URL"`
 	HubPath     string `help:"Path of the hub. Default: ${default}." default:"/hub" placeholder:"PATH"`
 	Token       string `help:"Access token." placeholder:"TOKEN"`
+	Transport   string `help:"The one transport to use: WebSockets, ServerSentEvents or LongPolling. Default: the first of them that works." enum:",WebSockets,ServerSentEvents,LongPolling" default:"" placeholder:"NAME"`
 	MessagePack bool   `help:"Speak MessagePack instead of JSON." name:"messagepack"`
 }
 
@@ -28,6 +29,9 @@ func (f remoteFlags) options() (client.Options, error) {
 	o := client.Options{URL: strings.TrimSuffix(f.Server, "/") + f.HubPath, Protocol: protocol.JSON{}}
 	if f.MessagePack {
 		o.Protocol = protocol.MessagePack{}
+	}
+	if f.Transport != "" {
+		o.Transports = []client.Transport{client.Transport(f.Transport)}
 	}
 	if f.Token != "" {
 		o.AccessToken = func(context.Context) (string, error) { return f.Token, nil }
