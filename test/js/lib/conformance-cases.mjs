@@ -237,7 +237,7 @@ const setA = [
   { row: "A4 StreamingConcat", run: on("/testhub", async (client, x) => {
     same(await upload(x, client, "StreamingConcat", ["a", "", "✓", "d"]), "a✓d");
     same(await upload(x, client, "StreamingConcat", []), "");
-    const many = Array.from({ length: 100 }, (_, i) => `${i},`);
+    const many = Array.from({ length: 30 }, (_, i) => `${i},`);
     same(await upload(x, client, "StreamingConcat", many), many.join(""));
   }) },
   { row: "A4 EmptyStream", run: on("/testhub", async (client) => same(await collect(client.stream("EmptyStream")), [])) },
@@ -397,7 +397,11 @@ const setA = [
 
 const hubsB = ["/default", "/dynamic", "/hubT"];
 const onEach = (run) => async (x) => {
-  for (const hub of hubsB) await run(await x.connect(hub), x);
+  for (const hub of hubsB) {
+    const client = await x.connect(hub);
+    await run(client, x);
+    await client.stop(); // browsers have few connections for event streams
+  }
 };
 const numbers = (n) => Array.from({ length: n }, (_, i) => i);
 
