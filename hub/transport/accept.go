@@ -297,10 +297,14 @@ func (e *Endpoint) claim(r *http.Request, t *token) (Refusal, *StatusError) {
 	}
 }
 
-// readToken reads a token of these keys, whether it is alive or not.
+// readToken reads a token of these keys, whether it is alive or not, or that of
+// a connection with a record.
 func (e *Endpoint) readToken(id string) (t token, why Refusal, refused *StatusError) {
 	t, err := parseToken(id, e.opts.Keys.Keys())
 	if err == nil {
+		return t, 0, nil
+	}
+	if t, ok := e.recallToken(id); ok {
 		return t, 0, nil
 	}
 	if unavailable := e.available(); unavailable != nil { // the keys may be missing yet

@@ -36,7 +36,9 @@
 // signed, expires, and opens one connection, on any instance that has the same
 // keys. What is shown to other clients, the connection id, opens nothing. A
 // client that negotiates version 0 has but one id: its whole token, which is
-// worth nothing once it was used.
+// worth nothing once it was used. A connection outlives the keys that signed its
+// token, as far as its requests reach its owner directly: other instances pass
+// on nothing that they cannot check.
 //
 // No client need stay with one instance. A plain WebSocket is served where it
 // arrives. Polls, POSTs, DELETEs, event streams, and WebSockets that may be

@@ -63,6 +63,39 @@ func TestBadTokens(t *testing.T) {
 	good.begin(t)
 }
 
+// TestKeysReplaced has the keys change under connections, which go on.
+func TestKeysReplaced(t *testing.T) {
+	keys := newTestKeys()
+	serve, conns, result := sink()
+	s := start(t, Options{Keys: keys}, serve)
+	c, idle := s.restClient(t), s.restClient(t)
+	c.begin(t)
+	conn := wait(t, conns)
+	keys.keys = []Key{NewKey()}
+	if got := c.post(t, "hello"); got.code != 200 {
+		t.Errorf("POST: got %+v", got)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- conn.Send(text("x"), soon()) }()
+	if got := c.poll(t); got.body != "x" {
+		t.Errorf("poll: got %+v", got)
+	}
+	if err := wait(t, sent); err != nil {
+		t.Error(err)
+	}
+	forged := []byte(c.token)
+	forged[len(forged)-5] ^= 1
+	for what, token := range map[string]string{"forged": string(forged), "not connected": idle.token, "short": c.token[:40], "id": c.id} {
+		if got := (&restClient{s: s, token: token}).post(t, "x"); got.code != 404 {
+			t.Errorf("%s: got %+v", what, got)
+		}
+	}
+	c.delete(t)
+	if got := wait(t, result); string(got.data) != "hello" {
+		t.Errorf("got %q", got.data)
+	}
+}
+
 // TestConcurrentPolls has a client that sends many polls at once, as none does:
 // every message is answered to one of them.
 func TestConcurrentPolls(t *testing.T) {

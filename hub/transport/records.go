@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/hmac"
 	"net/http"
 	"sync"
 	"time"
@@ -36,7 +37,7 @@ const (
 type record struct {
 	// fixed
 	endpoint *Endpoint
-	key      [tokenIDSize]byte
+	token    token
 	id       string
 	until    time.Time
 	byPost   bool          // a POST began it
@@ -69,6 +70,19 @@ func (e *Endpoint) findRecord(t *token) *record {
 	e.records.mu.Lock()
 	defer e.records.mu.Unlock()
 	return e.records.byToken[t.id]
+}
+
+// recallToken reads the token of a connection that is here, by whichever keys
+// it was made: they may have been replaced since.
+func (e *Endpoint) recallToken(text string) (t token, ok bool) {
+	if t.id, ok = claimedID(text); !ok {
+		return t, false
+	}
+	rec := e.findRecord(&t)
+	if rec == nil || !hmac.Equal([]byte(rec.token.text), []byte(text)) {
+		return t, false
+	}
+	return rec.token, true
 }
 
 // acquire returns the record of a token that is alive, and makes it when there
@@ -107,7 +121,7 @@ func (e *Endpoint) addRecord(r *http.Request, t *token) (rec *record, mine bool,
 		}
 		e.records.pending++
 	}
-	rec = &record{counted: byPost, endpoint: e, key: t.id, id: t.connID(), until: t.until, byPost: byPost, ready: make(chan struct{})}
+	rec = &record{counted: byPost, endpoint: e, token: *t, id: t.connID(), until: t.until, byPost: byPost, ready: make(chan struct{})}
 	rec.inbox.init(e.started)
 	if e.records.byToken == nil {
 		e.records.byToken = make(map[[tokenIDSize]byte]*record)
@@ -141,8 +155,8 @@ func (e *Endpoint) claimRecord(r *http.Request, rec *record, t *token) (_ *recor
 func (e *Endpoint) removeRecord(rec *record) {
 	e.records.mu.Lock()
 	defer e.records.mu.Unlock()
-	if e.records.byToken[rec.key] == rec {
-		delete(e.records.byToken, rec.key)
+	if e.records.byToken[rec.token.id] == rec {
+		delete(e.records.byToken, rec.token.id)
 	}
 }
 

@@ -128,6 +128,19 @@ func parseToken(text string, keys []Key) (token, error) {
 	return t, nil
 }
 
+// claimedID is the id in a token that no key in force may have signed.
+func claimedID(text string) (id [tokenIDSize]byte, ok bool) {
+	if len(text) > base64.RawURLEncoding.EncodedLen(maxTokenSize) {
+		return id, false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) < minTokenSize {
+		return id, false
+	}
+	copy(id[:], b[tokenHead-tokenIDSize:])
+	return id, true
+}
+
 // signed reports whether the bytes of b from n on are the signature of those
 // before by one of the keys.
 func signed(b []byte, n int, keys []Key) bool {
