@@ -38,7 +38,7 @@ globalThis.conformance = async (base, pair, skipNegotiation, sets) => {
   };
   const waiting = due.filter((c) => !c.slow);
   const many = base.startsWith("https:") || pair.transport === "WebSockets" ? 6 : 2;
-  await Promise.all([work(due.filter((c) => c.slow)), ...Array.from({ length: many }, () => work(waiting))]);
+  await Promise.all([...due.filter((c) => c.slow).map((c) => work([c])), ...Array.from({ length: many }, () => work(waiting))]);
   return outcomes;
 };
 </script>`;

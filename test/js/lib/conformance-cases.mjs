@@ -442,7 +442,7 @@ const setB = [
   { row: "B1 GetCallerConnectionId", negotiated: true, run: onEach(async (client) => same(await client.invoke("GetCallerConnectionId"), client.connectionId)) },
   { row: "B1 StreamEcho", run: onEach(async (client, x) => same(await streamed(x, client, "StreamEcho", ["a", "b", ""]), ["a", "b", ""])) },
   { row: "B1 StreamEchoInt, StreamIAsyncConsumer", run: onEach(async (client, x) => {
-    for (const method of ["StreamEchoInt", "StreamIAsyncConsumer"]) same(await streamed(x, client, method, numbers(40)), numbers(40));
+    for (const method of ["StreamEchoInt", "StreamIAsyncConsumer"]) same(await streamed(x, client, method, numbers(15)), numbers(15));
   }) },
   { row: "B1 GetUserIdentifier", run: async (x) => {
     same(await (await x.connect("/default")).invoke("GetUserIdentifier"), null);
