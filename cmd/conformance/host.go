@@ -112,11 +112,6 @@ func (h *host) registerAskedHub(to *hub.Hub) {
 
 func registerEcho(h *hub.Hub) { h.Handle("Echo", hub.Func1(echo[*string])) }
 
-// registerUncreatable makes a hub fail every connection.
-func (h *host) registerUncreatable(to *hub.Hub) {
-	to.OnConnected(func(context.Context, *hub.Caller) error { return invalidOperation(h.cfg.uncreatable) })
-}
-
 // ServeHTTP is the middleware, in the order that clients rely on, and then the
 // hub or endpoint of the path, which is matched without regard to case.
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
