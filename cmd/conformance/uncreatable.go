@@ -22,8 +22,8 @@ func (h *host) registerUncreatable(to *hub.Hub) {
 // answer may be on its way.
 const (
 	pingLook    = 10 * time.Millisecond
-	pingWait    = 500 * time.Millisecond
-	pingAnswers = 100 * time.Millisecond
+	pingWait    = 3 * time.Second
+	pingAnswers = 250 * time.Millisecond
 )
 
 // awaitStart waits until a client of an event stream has started. The official
