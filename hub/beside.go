@@ -42,10 +42,28 @@ func (q *calls) startBeside(c *conn, in *invocation) {
 
 // runBeside runs a stream and answers it.
 func (c *conn) runBeside(in *invocation) {
-	defer c.running.Done()
+	finished := false
+	defer func() {
+		if !finished { // the method has ended the goroutine
+			c.running.Add(1)
+			go func() {
+				defer c.running.Done()
+				c.calls.end(in)
+				c.finishBeside(in, c.exited(in))
+			}()
+		}
+		c.running.Done()
+	}()
 	writer := c.call(in)
+	finished = true
+	c.finishBeside(in, writer)
+}
+
+// finishBeside ends a stream that has been answered.
+func (c *conn) finishBeside(in *invocation, writer bool) {
 	q := &c.calls
 	q.mu.Lock()
+	q.ended--
 	if in.message.Type == protocol.Invocation {
 		q.uploading--
 	}
@@ -67,6 +85,7 @@ func (q *calls) end(in *invocation) {
 	defer q.mu.Unlock()
 	q.forget(in)
 	q.beside--
+	q.ended++
 }
 
 // startHead starts the streams at the head of the queue; q.mu is held.

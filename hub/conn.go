@@ -146,12 +146,14 @@ func (c *conn) teardown(cause error) {
 		return
 	}
 	c.endQuestions()
+	defer func() { // also after a callback that ends its goroutine
+		c.leaveAll()
+		c.hub.registry.remove(c)
+		c.hub.stats.countEnd(disconnectOf(cause))
+	}()
 	if c.calls.awaitConnected() {
 		c.hub.runDisconnected(c, cause)
 	}
-	c.leaveAll()
-	c.hub.registry.remove(c)
-	c.hub.stats.countEnd(disconnectOf(cause))
 }
 
 // A membership is a connection's place in one group. Each join subscribes once;

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -37,6 +38,7 @@ type calls struct {
 	bytes     int // of the queue
 	invokers  int
 	beside    int // streams queued and running
+	ended     int // streams whose completion has no place in the outbound queue yet
 	uploading int // of those, plain calls with an upload
 	lent      int // methods that run on without the slot they gave back
 	closed    bool
@@ -49,7 +51,19 @@ type calls struct {
 // connection's own channels, runs OnConnected and goes on as the first invoker.
 func (c *conn) connect() {
 	c.hub.relay.subscribeOwn(c)
+	returned := false
+	defer func() {
+		if !returned {
+			go c.serveCalls(errors.New("OnConnected ended its goroutine")) // which was counted in running
+		}
+	}()
 	err := c.hub.runConnected(c)
+	returned = true
+	c.serveCalls(err)
+}
+
+// serveCalls is what follows OnConnected.
+func (c *conn) serveCalls(err error) {
 	if err != nil {
 		c.end(ErrConnectFailed.because(err))
 	}
@@ -92,7 +106,7 @@ func (c *conn) dispatch(in *invocation) {
 	if in.beside {
 		q.admit(c, in)
 	}
-	for !q.closed && (len(q.queue) >= c.hub.opts.InvocationQueue || len(q.queue) > 0 && q.bytes+size > maxQueuedCallBytes) {
+	for !q.closed && c.full(in, size) {
 		c.awaitCalls(nil)
 	}
 	if q.closed {
@@ -133,6 +147,14 @@ func (q *calls) progress() {
 	}
 }
 
+// full reports whether a call must wait for a place in the queue, or a stream
+// for a client that does not read how its last ones ended; q.mu is held.
+func (c *conn) full(in *invocation, size int) bool {
+	q := &c.calls
+	return len(q.queue) >= c.hub.opts.InvocationQueue || len(q.queue) > 0 && q.bytes+size > maxQueuedCallBytes ||
+		in.beside && q.ended >= c.hub.opts.MaximumStreamsPerConnection
+}
+
 // awaitCalls waits for the next step of the invokers, or until expired; calls.mu
 // is held, and given up meanwhile. The client's timeout clock stands still.
 func (c *conn) awaitCalls(expired <-chan time.Time) {
@@ -153,6 +175,7 @@ func (c *conn) awaitCalls(expired <-chan time.Time) {
 // finishCalls gives the calls that the client sent before its polite end the
 // time of a close to be run. Streams to the client have lost their reader.
 func (c *conn) finishCalls() {
+	c.abandonUploads(ErrClosedByClient)
 	until := time.Now().Add(c.hub.opts.CloseTimeout) // before the timer, which fires only once
 	expired := time.NewTimer(c.hub.opts.CloseTimeout)
 	defer expired.Stop()
@@ -175,9 +198,18 @@ func (in *invocation) size() int { return cap(in.record) + 24*cap(in.message.Arg
 // invoker whose last answer found the outbound queue idle goes on as the
 // writer, which spares starting one; from then on it is no invoker. Neither is
 // one whose method has given back its slot.
-func (c *conn) invokeQueued() {
-	defer c.running.Done()
-	var done *invocation
+func (c *conn) invokeQueued() { c.invokeAfter(nil) }
+
+// invokeAfter is invokeQueued behind a call that has been answered.
+func (c *conn) invokeAfter(done *invocation) {
+	var running *invocation
+	defer func() {
+		if running != nil { // its method has ended the goroutine
+			c.running.Add(1)
+			go c.succeed(running)
+		}
+		c.running.Done()
+	}()
 	writer := false
 	for {
 		in := c.calls.next(c, done)
@@ -190,12 +222,29 @@ func (c *conn) invokeQueued() {
 		if writer { // the next call may take its time
 			go c.write()
 		}
+		running = in
 		writer = c.call(in)
-		done = in
+		done, running = in, nil
 	}
 	if writer {
 		c.writeQueue()
 	}
+}
+
+// succeed goes on for an invoker whose method has ended its goroutine.
+func (c *conn) succeed(in *invocation) {
+	if c.exited(in) {
+		go c.write()
+	}
+	c.invokeAfter(in)
+}
+
+// exited answers a call whose method has ended its goroutine (runtime.Goexit).
+func (c *conn) exited(in *invocation) (writer bool) {
+	target := string(in.message.Target)
+	c.hub.stats.failed.Add(1)
+	c.hub.opts.Logger.Error("a method ended its goroutine", slog.String("target", target), slog.String("conn", c.id))
+	return c.fail(in, "An unexpected error occurred invoking '"+target+"' on the server.")
 }
 
 // next ends the call that an invoker has done, if any, and returns the one to
@@ -210,6 +259,7 @@ func (q *calls) next(c *conn, done *invocation) *invocation {
 			q.progress()
 			return nil
 		}
+		done.ctx.holdsSlot = false
 	}
 	over := q.closed || c.closing.Load() != 0 // teardown drops what is left
 	if !over {
@@ -256,7 +306,8 @@ func (q *calls) forget(in *invocation) {
 	}
 }
 
-// cancelCall ends the context of the queued or running call with that id.
+// cancelCall ends the context of the queued and running calls with that id:
+// several there are when one has just been answered or refused.
 func (c *conn) cancelCall(id []byte) {
 	q := &c.calls
 	q.mu.Lock()
@@ -265,7 +316,6 @@ func (c *conn) cancelCall(id []byte) {
 		for _, in := range list {
 			if len(id) > 0 && string(in.message.InvocationID) == string(id) {
 				in.ctx.cancel()
-				return
 			}
 		}
 	}

@@ -302,6 +302,8 @@ func (h *Hub) method(target []byte) *Method {
 
 func (h *Hub) recycle(in *invocation) {
 	in.ctx, in.beside, in.refusal = nil, false, ""
+	clear(in.uploads) // of a call that never ran
+	in.uploads = in.uploads[:0]
 	if in.size() > replyKeep {
 		in.record, in.message = nil, protocol.Message{}
 	}

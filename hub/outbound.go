@@ -45,9 +45,6 @@ type outbound struct {
 
 func (o *outbound) length() int { return len(o.queue) - o.head }
 
-// pending reports whether a writer has something to do; o.mu is held.
-func (o *outbound) pending() bool { return o.length() > 0 || o.final != 0 }
-
 // push appends m; o.mu is held.
 func (o *outbound) push(m *transport.Message) {
 	if o.queue == nil {
@@ -97,9 +94,7 @@ func (c *conn) take(batch []*transport.Message) []*transport.Message {
 func (c *conn) takeKeeping(batch []*transport.Message) []*transport.Message {
 	o, r := &c.out, c.resume
 	size := 0
-	batch = append(batch[:0], r.due...)
-	clear(r.due)
-	r.due = r.due[:0]
+	batch = c.appendOwed(batch[:0])
 	for o.length() > 0 && len(batch) < cap(batch) && (!r.paused() || o.closed) {
 		m := o.queue[o.head]
 		size += m.Size()
@@ -217,7 +212,7 @@ func (c *conn) claimWriter() bool {
 // mayWrite reports whether a writer would get anything out; out.mu is held.
 func (c *conn) mayWrite() bool {
 	r := c.resume
-	return !r.detached && (len(r.due) > 0 || c.out.closed || !r.paused())
+	return !r.detached && (r.resuming || r.ackDue || c.out.closed || !r.paused())
 }
 
 // writeQueue is the writer: it writes what is queued, many messages at a time,
@@ -234,7 +229,7 @@ func (c *conn) writeQueue() {
 			o.mu.Unlock()
 			return
 		}
-		if o.length() == 0 && (c.resume == nil || len(c.resume.due) == 0) {
+		if o.length() == 0 && (c.resume == nil || !c.resume.resuming && !c.resume.ackDue) {
 			status := o.final
 			o.final = 0
 			if status == 0 {
@@ -362,7 +357,7 @@ func (c *conn) discard() {
 	clear(o.queue)
 	o.queue, o.head = nil, 0
 	if c.resume != nil {
-		c.resume.drop(o)
+		c.resume.drop()
 	}
 	if dropped > 0 {
 		c.hub.stats.dropped.Add(uint64(dropped))

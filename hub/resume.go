@@ -33,9 +33,11 @@ type resumption struct {
 
 	sent     []*transport.Message // handed to the transport, oldest first
 	bytes    int                  // of sent
-	released int64                // number of the last record that the client has acknowledged
+	released int64                // number of the last record that is kept no longer
+	acks     int64                // number of the last record that the client has acknowledged
 	rewound  int                  // records at the head of the queue that were sent before
-	due      []*transport.Message // Sequence and Acks, ahead of the queue
+	resuming bool                 // the writer owes a Sequence, ahead of everything
+	ackDue   bool                 // the writer owes an Ack, next
 	detached bool                 // no socket: the writer must not start
 	full     time.Duration        // since when sent is over its limit, in the transport's age; 0 if it is not
 	stopped  chan struct{}        // not nil while the reader waits for the writer's end
@@ -62,8 +64,13 @@ func (c *conn) counted(m *transport.Message) bool {
 	return c.out.greeted && !c.out.closed && !m.Control() && m != c.hub.pings[c.protocolIndex]
 }
 
-// keep remembers a message until it is acknowledged; out.mu is held.
+// keep remembers a record until it is acknowledged; out.mu is held. One that is
+// sent again may have been acknowledged since.
 func (r *resumption) keep(m *transport.Message) {
+	if r.released < r.acks {
+		r.released++
+		return
+	}
 	m.Retain(1)
 	r.sent = append(r.sent, m)
 	r.bytes += m.Size()
@@ -73,9 +80,12 @@ func (r *resumption) keep(m *transport.Message) {
 // out.mu is held.
 func (r *resumption) paused() bool { return r.detached || r.bytes > r.limit }
 
-// release drops what the client has acknowledged; out.mu is held.
+// release drops what the client has acknowledged; out.mu is held. Records that
+// are to be sent again are dropped only as long as no Sequence has named the
+// first of them: the client counts what follows it.
 func (r *resumption) release(o *outbound, number int64) {
-	for r.released < number && (len(r.sent) > 0 || r.rewound > 0) {
+	r.acks = max(r.acks, min(number, r.released+int64(len(r.sent)+r.rewound)))
+	for r.released < r.acks && (len(r.sent) > 0 || r.resuming && r.rewound > 0) {
 		r.released++
 		if len(r.sent) > 0 {
 			m := r.sent[0]
@@ -119,26 +129,11 @@ func (r *resumption) rewind(o *outbound) {
 }
 
 // drop forgets everything; out.mu is held.
-func (r *resumption) drop(o *outbound) {
+func (r *resumption) drop() {
 	for _, m := range r.sent {
 		m.Release(1)
 	}
-	r.sent, r.bytes, r.rewound = nil, 0, 0
-	r.dropDue(o)
-}
-
-// push puts a message ahead of the queue; out.mu is held.
-func (r *resumption) push(o *outbound, m *transport.Message) {
-	r.due = append(r.due, m)
-	o.bytes += m.Size()
-}
-
-func (r *resumption) dropDue(o *outbound) {
-	for _, m := range r.due {
-		o.bytes -= m.Size()
-		m.Release(1)
-	}
-	r.due = nil
+	r.sent, r.bytes, r.rewound, r.ackDue, r.resuming = nil, 0, 0, false, false
 }
 
 // stopResuming ends replacing sockets, as the connection ends, and reports
@@ -173,7 +168,7 @@ func (c *conn) acknowledge(number int64) {
 		close(o.drained)
 		o.drained = nil
 	}
-	start := o.pending() && c.claimWriter()
+	start := (o.length() > 0 || o.final != 0) && c.claimWriter()
 	o.mu.Unlock()
 	if start {
 		go c.write()
@@ -205,10 +200,9 @@ func (c *conn) reattach() {
 		<-stopped
 		o.mu.Lock()
 	}
-	r.dropDue(o)
+	r.ackDue = false
 	r.rewind(o)
-	first := c.hub.newMessage(c.protocol.AppendSequence(transport.BeginMessage(32), r.released+1), c.protocol.Binary())
-	r.push(o, first)
+	r.resuming = true
 	o.mu.Unlock()
 	r.transport.Resume()
 	c.touch()
@@ -236,32 +230,52 @@ func (c *conn) seen(size int) bool {
 	}
 	r.received.Store(r.counter)
 	if r.unacked >= ackBytes {
+		r.unacked = 0
 		c.sendAck()
 	}
 	return false
 }
 
-// sendAck tells the client what has arrived, if it does not know.
+// sendAck tells the client what has arrived, if it does not know. There is at
+// most one Ack on its way to the writer, which puts in the newest number.
 func (c *conn) sendAck() {
 	r, o := c.resume, &c.out
-	number := r.received.Load()
-	if r.acked.Swap(number) == number {
+	if r.acked.Load() == r.received.Load() {
 		return
 	}
-	m := c.hub.newMessage(c.protocol.AppendAck(transport.BeginMessage(32), number), c.protocol.Binary())
 	o.mu.Lock()
 	if o.closed || r.detached {
 		o.mu.Unlock()
-		r.acked.Store(0) // tell it after the next loss
-		m.Release(1)
 		return
 	}
-	r.push(o, m)
+	r.ackDue = true
 	start := c.claimWriter()
 	o.mu.Unlock()
 	if start {
 		go c.write()
 	}
+}
+
+// appendOwed takes what goes ahead of the queue: the Sequence of a new socket,
+// and an Ack; out.mu is held.
+func (c *conn) appendOwed(batch []*transport.Message) []*transport.Message {
+	o, r := &c.out, c.resume
+	add := func(record []byte) {
+		m := c.hub.newMessage(record, c.protocol.Binary())
+		o.bytes += m.Size()
+		batch = append(batch, m)
+	}
+	if r.resuming {
+		r.resuming = false
+		add(c.protocol.AppendSequence(transport.BeginMessage(32), r.released+1))
+	}
+	if r.ackDue {
+		r.ackDue = false
+		number := r.received.Load()
+		r.acked.Store(number)
+		add(c.protocol.AppendAck(transport.BeginMessage(32), number))
+	}
+	return batch
 }
 
 // sequence takes the number of the first record that follows.

@@ -149,10 +149,20 @@ func (c *conn) closeUploads(in *invocation) {
 			delete(u.byID, s.id)
 		}
 		s.drop()
-		s.finish(nil)
+		s.finish(context.Canceled) // for whoever still reads it
 	}
 	clear(in.uploads)
 	in.uploads = in.uploads[:0]
+}
+
+// abandonUploads ends the streams of a client that will send no more.
+func (c *conn) abandonUploads(err error) {
+	u := &c.uploads
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, s := range u.byID {
+		s.finish(err)
+	}
 }
 
 // upload hands an item to the stream it belongs to and reports whether there is
@@ -265,6 +275,7 @@ func (s *incoming) next(ctx context.Context) (raw []byte, ok bool, err error) {
 	raw = s.items[0]
 	s.items[0] = nil
 	s.items = s.items[1:]
+	s.wakeReader()
 	return raw, true, nil
 }
 
@@ -275,6 +286,7 @@ func (s *incoming) stop(err error) {
 	s.drop()
 	s.ended, s.err = true, err
 	s.signal()
+	s.wakeReader()
 }
 
 // finish says that nothing follows the items but err; uploads.mu is held.
