@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/protocol"
+	"github.com/switchboard-hub/switchboard/hub/transport"
 )
 
 // yieldAbove is the length of a receiver's queue from which a sender gives the
@@ -65,6 +66,7 @@ func (c *conn) connect() {
 // serveCalls is what follows OnConnected.
 func (c *conn) serveCalls(err error) {
 	if err != nil {
+		c.awaitStart()
 		c.end(ErrConnectFailed.because(err))
 	}
 	q := &c.calls
@@ -80,6 +82,43 @@ func (c *conn) serveCalls(err error) {
 		go c.invoke()
 	}
 	c.invokeQueued()
+}
+
+// Bounds of awaitStart.
+const (
+	startLook   = 10 * time.Millisecond
+	startWait   = 3 * time.Second        // for the first ping
+	startAnswer = 250 * time.Millisecond // for that ping's answer to arrive
+)
+
+// awaitStart waits, within bounds, until a client of an event stream has
+// started. The official JavaScript client posts its first ping while it starts
+// and waits for the answer. A Close that comes in the meantime is lost on it:
+// either the ping finds no connection any more, and start fails with that, or
+// start succeeds and nobody hears of the end.
+func (c *conn) awaitStart() {
+	if c.transport.Kind() != transport.ServerSentEvents {
+		return
+	}
+	look := time.NewTicker(startLook)
+	defer look.Stop()
+	late := time.NewTimer(startWait)
+	defer late.Stop()
+	for !c.pinged.Load() {
+		select {
+		case <-look.C:
+		case <-late.C:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+	}
+	answered := time.NewTimer(startAnswer)
+	defer answered.Stop()
+	select {
+	case <-answered.C:
+	case <-c.ctx.Done():
+	}
 }
 
 // awaitConnected waits for the connect step and reports whether it succeeded.

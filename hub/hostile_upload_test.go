@@ -244,4 +244,3 @@ func TestAPoliteEndEndsUploadsAtOnce(t *testing.T) {
 		}
 	})
 }
-

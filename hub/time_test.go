@@ -12,6 +12,7 @@ import (
 	"github.com/switchboard-hub/switchboard/hub"
 	"github.com/switchboard-hub/switchboard/hub/hubtest"
 	"github.com/switchboard-hub/switchboard/hub/protocol"
+	"github.com/switchboard-hub/switchboard/hub/transport"
 )
 
 // lives counts a hub's callbacks.
@@ -369,4 +370,40 @@ func TestASlowListenerThatNeverPingsStays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAFailedConnectWaitsForAnEventStreamsClient: the official client loses a
+// Close that comes before its first ping was answered.
+func TestAFailedConnectWaitsForAnEventStreamsClient(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		kind transport.Kind
+		ping time.Duration // after the handshake; 0 is never
+		want time.Duration
+	}{
+		{"which pings", transport.ServerSentEvents, time.Second, 1250 * time.Millisecond},
+		{"which never pings", transport.ServerSentEvents, 0, 3 * time.Second},
+		{"and for nobody else", transport.WebSockets, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, hub.Options{}, func(h *hub.Hub) {
+					h.OnConnected(func(context.Context, *hub.Caller) error { return hub.Errorf("no") })
+				})
+				c := hubtest.Connect(t, h, hubtest.Options{Transport: tt.kind})
+				began := time.Now()
+				if tt.ping > 0 {
+					time.Sleep(tt.ping)
+					c.Write(protocol.JSON{}.AppendPing(nil))
+				}
+				m, err := c.Next()
+				if err != nil || m.Type != protocol.Close || m.AllowReconnect {
+					t.Fatalf("type %d, %v", m.Type, err)
+				}
+				if d := time.Since(began); d < tt.want || d > tt.want+20*time.Millisecond {
+					t.Errorf("the Close came after %v, want %v", d, tt.want)
+				}
+			})
+		})
+	}
 }
