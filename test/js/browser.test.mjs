@@ -265,6 +265,20 @@ describe("the page of the demo", () => {
     assert.deepEqual(complaints, []);
   });
 
+  for (const transport of ["websockets", "sse", "longpolling"]) {
+    test(`it works without sticky sessions over ${transport}`, async (t) => {
+      const { page, complaints } = await openPage(t, browser, `${demo.base}/?transport=${transport}`);
+      await inState(page, "live");
+      await ticking(page).nth(1).waitFor();
+      await join_(page, "room-1");
+      for (let i = 0; i < 5; i++) {
+        await send(page, "group", "room-1", "Message", `${transport} ${i}`);
+        await arrived(page, `"${transport} ${i}"`);
+      }
+      assert.deepEqual(complaints, []);
+    });
+  }
+
   test("it moves between instances and hears both from each, in both protocols", async (t) => {
     const { page, complaints } = await openPage(t, browser, demo.base);
     await inState(page, "live");
