@@ -90,9 +90,11 @@ func (h *Hub) newConn(ctx context.Context, t transport.Conn, id *Identity, proto
 
 // renew takes the end of a fresh authentication.
 func (c *conn) renew(id *Identity) {
+	end := int64(0)
 	if id != nil && !id.Expires.IsZero() {
-		c.expires.Store(max(1, id.Expires.UnixNano()))
+		end = max(1, id.Expires.UnixNano())
 	}
+	c.expires.Store(end)
 }
 
 func (c *conn) userID() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/dialect"
@@ -25,11 +26,37 @@ func (r *relay) ask(ctx context.Context, connectionID string, q *question, targe
 	if err := r.publish(ctx, r.hub.names.Connection(connectionID), payload); err != nil {
 		return clientAnswer{}, err
 	}
-	check := func() error { return r.mustExist(ctx, connectionID) }
-	if err := check(); err != nil {
-		return clientAnswer{}, err
+	watch, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	lost := make(chan error, 1)
+	watching.Go(func() { r.watchOwner(watch, connectionID, lost) })
+	defer watching.Wait()
+	defer stop()
+	return r.hub.await(ctx, q, nil, lost)
+}
+
+// watchOwner looks, at once and every second until ctx ends, whether anybody
+// listens for the connection, and says so when not. When the first look fails
+// the question cannot be put; later ones may.
+func (r *relay) watchOwner(ctx context.Context, connectionID string, lost chan<- error) {
+	err := r.mustExist(ctx, connectionID)
+	if err != nil && ctx.Err() == nil {
+		lost <- err
+		return
 	}
-	return r.hub.await(ctx, q, nil, check)
+	again := time.NewTicker(ownerCheck)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+		if err = r.mustExist(ctx, connectionID); errors.Is(err, ErrConnectionNotFound) {
+			lost <- err
+			return
+		}
+	}
 }
 
 // encodeQuestion makes the envelope of an invocation that wants an answer.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -198,39 +197,30 @@ func (h *Hub) askHere(ctx context.Context, c *conn, q *question, target string, 
 	return h.await(ctx, q, c.ctx.Done(), nil)
 }
 
-// await waits for the answer until the connection is gone. check, if any, is
-// asked every second whether the connection's instance lives.
-func (h *Hub) await(ctx context.Context, q *question, gone <-chan struct{}, check func() error) (clientAnswer, error) {
+// await waits for the answer until the connection is gone, or until lost says
+// why none will come. An answer that is there counts whatever else has happened.
+func (h *Hub) await(ctx context.Context, q *question, gone <-chan struct{}, lost <-chan error) (clientAnswer, error) {
 	deadline := time.NewTimer(h.opts.ClientResultTimeout)
 	defer deadline.Stop()
-	var look <-chan time.Time
-	if check != nil {
-		ticker := time.NewTicker(ownerCheck)
-		defer ticker.Stop()
-		look = ticker.C
+	var why error
+	select {
+	case a := <-q.answered:
+		return a, a.err
+	case <-gone:
+		why = fmt.Errorf("%w: it ended before it answered", ErrConnectionNotFound)
+	case why = <-lost:
+	case <-deadline.C:
+		why = ErrNoAnswer
+	case <-h.over:
+		why = ErrNotRunning
+	case <-ctx.Done():
+		why = context.Cause(ctx)
 	}
-	for {
-		select {
-		case a := <-q.answered:
-			return a, a.err
-		case <-gone:
-			select { // the answer was the last thing it said
-			case a := <-q.answered:
-				return a, a.err
-			default:
-				return clientAnswer{}, fmt.Errorf("%w: it ended before it answered", ErrConnectionNotFound)
-			}
-		case <-look:
-			if err := check(); errors.Is(err, ErrConnectionNotFound) {
-				return clientAnswer{}, err
-			}
-		case <-deadline.C:
-			return clientAnswer{}, ErrNoAnswer
-		case <-h.over:
-			return clientAnswer{}, ErrNotRunning
-		case <-ctx.Done():
-			return clientAnswer{}, context.Cause(ctx)
-		}
+	select {
+	case a := <-q.answered:
+		return a, a.err
+	default:
+		return clientAnswer{}, why
 	}
 }
 

@@ -72,7 +72,9 @@ func (s *stateful) reattach() (taken bool) {
 			taken = s.allowed
 		}
 		if taken {
-			s.pipe.Store(newPipe())
+			if !s.lost { // else cut has made one, in which the client may have written
+				s.pipe.Store(newPipe())
+			}
 			s.latest++
 			s.lost = false
 		}
