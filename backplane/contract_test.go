@@ -354,11 +354,11 @@ func TestANameHasOneOwner(t *testing.T) {
 		subscribe(t, b, ignore, "up")
 		claim := func(who instance, owner string, life time.Duration) bool {
 			t.Helper()
-			owned, err := who.Claim(t.Context(), "name", owner, life)
+			holder, err := who.Claim(t.Context(), "name", owner, life)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return owned
+			return holder == owner
 		}
 		const life = 300 * time.Millisecond
 		if !claim(a, "a", life) || !claim(a, "a", life) {
@@ -370,6 +370,14 @@ func TestANameHasOneOwner(t *testing.T) {
 		eventually(t, "the name is free after its time", func() bool { return claim(b, "b", time.Minute) })
 		if claim(a, "a", life) {
 			t.Error("the name has two owners after its time")
+		}
+		for _, from := range []string{"a", "b"} { // of which b has it
+			if err := a.HandOver(t.Context(), "name", from, "c"); err != nil {
+				t.Fatal(err)
+			}
+			if got := claim(a, "c", life); got != (from == "b") {
+				t.Errorf("handed over from %s: c has it is %v", from, got)
+			}
 		}
 	})
 }

@@ -55,13 +55,14 @@
 //
 // where name is the argument of [Redis.SharedKey] ("token-key"): 32 random
 // bytes, set if there are none, renewed every 10 s while an instance runs; and
-// that of [Redis.Claim].
+// that of [Redis.Claim], whose value is the owner.
 //
 // # Permissions
 //
 // With an ACL the user needs the channels &<ChannelPrefix>*, the keys
 // ~<KeyPrefix>*, and the commands HELLO, AUTH, PING, SELECT, CLIENT|SETNAME,
-// SUBSCRIBE, UNSUBSCRIBE, PUBLISH, PUBSUB|NUMSUB, SET, GET, PEXPIRE and TIME.
+// SUBSCRIBE, UNSUBSCRIBE, PUBLISH, PUBSUB|NUMSUB, SET, GET, PEXPIRE, TIME, EVAL and
+// EVALSHA.
 // A channel the user may not have fails with [ErrAuth]; the others go on.
 //
 // # What it refuses

@@ -33,7 +33,8 @@ type instance interface {
 	Linked() bool
 	OnLink(f func(backplane.Link))
 	SharedKey(ctx context.Context, name string) (backplane.SharedKey, error)
-	Claim(ctx context.Context, name, owner string, life time.Duration) (bool, error)
+	Claim(ctx context.Context, name, owner string, life time.Duration) (string, error)
+	HandOver(ctx context.Context, name, owner, to string) error
 }
 
 // unavailable is how packages that import no backplane recognise its errors.

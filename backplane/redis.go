@@ -37,6 +37,7 @@ type Redis struct {
 	queue    *publishQueue
 	registry *registry
 	keys     *keyring
+	handOver *redis.Script
 	stats    counters
 	limited  limitedLog
 
@@ -78,6 +79,7 @@ func New(opt Options) (*Redis, error) {
 		queue:    newPublishQueue(opt.PublishQueueBytes),
 		registry: newRegistry(opt.ChannelPrefix),
 		keys:     newKeyring(opt.KeyPrefix),
+		handOver: redis.NewScript(handOverSource),
 		news:     make(chan struct{}, 1),
 		drained:  make(chan struct{}),
 		state:    Link{Since: time.Now()},

@@ -55,6 +55,7 @@ type sharedKey struct {
 	name string
 
 	// guarded by ring.mu
+	known    bool // Redis has the current one
 	current  []byte
 	previous []retiredKey // newest first
 }
@@ -70,15 +71,15 @@ func newKeyring(prefix string) *keyring {
 
 // SharedKey returns the secret stored under KeyPrefix + name, making it if
 // there is none. Redis keeps it for 10 minutes after the last instance
-// renewed it; Run does so every 10 s. The first call for a name waits for Redis
-// as Receivers does. Without a link the key is a local random one; once Redis
+// renewed it; Run does so every 10 s. Calls for a name that has not been found in
+// Redis yet wait for it as Receivers does. Without a link the key is a local random one; once Redis
 // is reached, the one stored there becomes current and the local one stays
 // acceptable here for 10 minutes, as does any key that was replaced because
 // Redis lost it. The error is always nil; it leaves room for backplanes that
 // may fail.
 func (r *Redis) SharedKey(ctx context.Context, name string) (SharedKey, error) {
-	key, made := r.keys.find(name)
-	if made {
+	key, known := r.keys.find(name)
+	if !known {
 		if err := r.refreshKey(ctx, key); err != nil {
 			r.log.Debug("shared key is a local one for now", "key", key.name, "err", err)
 		}
@@ -86,17 +87,18 @@ func (r *Redis) SharedKey(ctx context.Context, name string) (SharedKey, error) {
 	return key, nil
 }
 
-// find returns the key of that name; made says that it is new.
-func (k *keyring) find(name string) (key *sharedKey, made bool) {
+// find returns the key of that name, made if there is none; known says that
+// Redis has it.
+func (k *keyring) find(name string) (key *sharedKey, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if key, ok := k.keys[name]; ok {
-		return key, false
+		return key, key.known
 	}
 	key = &sharedKey{ring: k, name: k.prefix + name, current: make([]byte, keyBytes)}
 	rand.Read(key.current) // never fails
 	k.keys[name] = key
-	return key, true
+	return key, false
 }
 
 func (k *keyring) all() []*sharedKey {
@@ -141,7 +143,7 @@ func (s *sharedKey) Now() time.Time {
 func (s *sharedKey) adopt(stored []byte, clock clock) (changed bool) {
 	s.ring.mu.Lock()
 	defer s.ring.mu.Unlock()
-	s.ring.clock = clock
+	s.ring.clock, s.known = clock, true
 	if bytes.Equal(stored, s.current) {
 		return false
 	}

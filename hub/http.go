@@ -56,7 +56,8 @@ func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
 		Logger:                  h.opts.Logger,
 	}
 	if claimer, ok := h.opts.Backplane.(sharedClaimer); ok {
-		opts.Claims = newFleetClaims(h, claimer)
+		h.claims = newFleetClaims(h, claimer)
+		opts.Claims = h.claims
 	}
 	if h.opts.Authenticate != nil || h.opts.Authorize != nil {
 		opts.Authorize = h.authorize

@@ -28,6 +28,7 @@ type Hub struct {
 	relay        *relay // nil without a backplane
 	endpoint     *transport.Endpoint
 	keys         transport.KeySource
+	claims       *fleetClaims // nil without a backplane that has claims
 	pings        [maxProtocols]*transport.Message
 	methods      map[string]*Method // by the spelling given and by its lower case
 	filters      []Filter
@@ -211,6 +212,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.relay.stop()
 	err := h.endpoint.Wait(context.Background())
 	h.endpoint.Close()
+	h.claims.wait()
 	if err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
@@ -224,7 +226,9 @@ const farewell = 250 * time.Millisecond
 // Shutdown refuses new connections, tells the clients of the others that they
 // may reconnect elsewhere, and waits until all have gone or ctx ends; what is
 // left then is dropped, and ctx's error returned, without waiting for methods
-// that do not stop. Run goes on until its own context ends.
+// that do not stop. It also waits for the requests that pass through here to
+// other instances, a poll for up to 15 s. Run goes on until its own context
+// ends.
 func (h *Hub) Shutdown(ctx context.Context) error {
 	h.refuse(draining)
 	gone := make(chan struct{})
@@ -234,11 +238,11 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	})
 	select {
 	case <-gone:
-		return nil
 	case <-ctx.Done():
 		h.dropAll()
 		return context.Cause(ctx)
 	}
+	return h.endpoint.WaitPassing(ctx)
 }
 
 // refuse takes no further connections and ends those there are. A client in
@@ -285,6 +289,15 @@ func (h *Hub) dropAll() {
 func (h *Hub) listen(ctx context.Context) {
 	if h.relay != nil && !h.relay.listen(ctx) {
 		return
+	}
+	if shared, ok := h.opts.Backplane.(sharedKeys); ok && h.opts.TokenKeys == nil {
+		// By now it can be had: tokens are good at the other instances.
+		bounded, cancel := context.WithTimeout(ctx, DefaultBackplaneTimeout)
+		_, err := shared.SharedKey(bounded, tokenKeyName)
+		cancel()
+		if err != nil {
+			h.opts.Logger.Warn("shared token key", slog.Any("err", err))
+		}
 	}
 	close(h.ready)
 }

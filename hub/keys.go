@@ -2,7 +2,11 @@ package hub
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/switchboard-hub/switchboard/hub/transport"
@@ -20,10 +24,11 @@ type sharedKeys interface {
 	}, error)
 }
 
-// tokenKeys chooses what signs connection tokens.
+// tokenKeys chooses what signs connection tokens. Hubs share the secret and not
+// the keys: a token opens a connection of its own hub only.
 func tokenKeys(opts Options) (transport.KeySource, error) {
 	if opts.TokenKeys != nil {
-		return opts.TokenKeys, nil
+		return &hubKeys{KeySource: opts.TokenKeys, hub: opts.Name}, nil
 	}
 	shared, ok := opts.Backplane.(sharedKeys)
 	if !ok {
@@ -33,7 +38,39 @@ func tokenKeys(opts Options) (transport.KeySource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hub: shared key: %w", err)
 	}
-	return sharedTokenKeys{secret}, nil
+	return &hubKeys{KeySource: sharedTokenKeys{secret}, hub: opts.Name}, nil
+}
+
+// hubKeys derives a hub's keys from those that all hubs share, when these have
+// changed.
+type hubKeys struct {
+	transport.KeySource
+	hub string
+
+	mu      sync.Mutex
+	from    []transport.Key // guarded by mu
+	derived []transport.Key // guarded by mu; never changed once made
+}
+
+// keyLabel keeps what is derived for hubs apart from other uses of the secret.
+const keyLabel = "switchboard hub\x00"
+
+// Keys implements transport.KeySource.
+func (k *hubKeys) Keys() []transport.Key {
+	from := k.KeySource.Keys()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if slices.Equal(from, k.from) {
+		return k.derived
+	}
+	derived := make([]transport.Key, len(from))
+	for i := range from {
+		mac := hmac.New(sha256.New, from[i][:])
+		mac.Write([]byte(keyLabel + k.hub))
+		mac.Sum(derived[i][:0])
+	}
+	k.from, k.derived = slices.Clone(from), derived
+	return derived
 }
 
 // sharedTokenKeys makes signing keys of the backplane's secret.

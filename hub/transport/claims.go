@@ -30,7 +30,8 @@ type Claims interface {
 	Claim(ctx context.Context, id string, until time.Time) error
 
 	// Release ends a claim. The token is spent if its connection came into
-	// being, and as before the claim if not. It must not block.
+	// being, and on this instance as before the claim if not. It must not
+	// block.
 	Release(id string, until time.Time, spent bool)
 
 	// InUse reports whether this instance holds the token. It must not

@@ -31,8 +31,10 @@ const (
 type Conn interface {
 	// ID is the public connection id: 22 characters of base64url for 16
 	// random bytes (ConnectionToken and id: TransportProtocols.md). That of
-	// a client which negotiated version 0 is longer: it is the token, which
-	// nobody can use again.
+	// a WebSocket whose client negotiated version 0 is longer: it is the
+	// token, which nobody can use again. Over the other transports, where the
+	// token is used for the connection's life, such a client knows an id that
+	// is not this one.
 	ID() string
 
 	// Kind says which transport this is.

@@ -122,6 +122,8 @@ func (e *Endpoint) refreshed(r *http.Request, rec *record) (Refusal, *StatusErro
 // it is there. POSTs of one connection wait for each other.
 func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, rec *record) (Refusal, *StatusError) {
 	b := &rec.inbox
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{}) // of the HTTP server: it may have to wait for room
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -130,7 +132,6 @@ func (e *Endpoint) post(w http.ResponseWriter, r *http.Request, rec *record) (Re
 	case <-r.Context().Done():
 		return RefusedBody, &StatusError{Code: http.StatusBadRequest}
 	}
-	control := http.NewResponseController(w)
 	var cut atomic.Bool
 	err := b.read(func() {
 		cut.Store(true)

@@ -24,6 +24,8 @@ type Endpoint struct {
 	started time.Time
 	owner   string // in the tokens made here
 
+	forwardedPoll time.Duration
+
 	forwarder  *forward.Forwarder
 	advertised atomic.Pointer[string]
 
@@ -40,10 +42,11 @@ type Endpoint struct {
 	refused    [refusals]atomic.Uint64
 	warned     atomic.Int64 // when, since started; 0 is never
 
+	open    tally // connections
+	passing tally // requests on their way to other instances, but those without an end
+
 	mu      sync.Mutex
-	refusal *StatusError  // guarded by mu
-	open    int           // guarded by mu
-	idle    chan struct{} // guarded by mu; closed when open becomes 0, nil while nobody waits
+	refusal *StatusError // guarded by mu
 }
 
 // New returns an Endpoint, or an error that names the wrong option.
@@ -62,6 +65,7 @@ func New(opts Options) (*Endpoint, error) {
 	e := &Endpoint{
 		opts: opts, origins: origins, log: opts.Logger, started: time.Now(),
 		owner: ownerName(opts.Instance), forwarder: newForwarder(opts.Keys, opts.Logger),
+		forwardedPoll: forwardedPoll,
 	}
 	e.advertised.Store(&opts.Advertise)
 	e.buffers.New = func() any { return new([readBuffer]byte) }
@@ -135,24 +139,7 @@ func (e *Endpoint) Refuse(err *StatusError) {
 // Wait blocks until no connection is open, that is until every serve has
 // returned, or until ctx ends. It ends no connection and refuses none: see
 // Refuse.
-func (e *Endpoint) Wait(ctx context.Context) error {
-	e.mu.Lock()
-	if e.open == 0 {
-		e.mu.Unlock()
-		return nil
-	}
-	if e.idle == nil {
-		e.idle = make(chan struct{})
-	}
-	idle := e.idle
-	e.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (e *Endpoint) Wait(ctx context.Context) error { return e.open.wait(ctx) }
 
 // Stats are counts since New, and how many connections there are now.
 type Stats struct {
@@ -172,9 +159,7 @@ func (e *Endpoint) Stats() Stats {
 	for i := range e.refused {
 		s.Refused[Refusal(i)] = e.refused[i].Load()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.Open = e.open
+	s.Open = e.open.count()
 	return s
 }
 
@@ -185,23 +170,15 @@ func (e *Endpoint) enter() (Refusal, *StatusError) {
 	if e.refusal != nil {
 		return RefusedUnavailable, e.refusal
 	}
-	if limit := e.opts.MaxConnections; limit > 0 && e.open >= limit {
+	if limit := e.opts.MaxConnections; limit > 0 && e.open.count() >= limit {
 		return RefusedFull, &StatusError{Code: http.StatusServiceUnavailable, Text: "Too many connections", RetryAfter: retryAfter}
 	}
-	e.open++
+	e.open.add()
 	return 0, nil
 }
 
 // leave undoes enter.
-func (e *Endpoint) leave() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.open--
-	if e.open == 0 && e.idle != nil {
-		close(e.idle)
-		e.idle = nil
-	}
-}
+func (e *Endpoint) leave() { e.open.done() }
 
 // available is what Refuse has said last.
 func (e *Endpoint) available() *StatusError {

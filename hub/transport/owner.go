@@ -39,6 +39,10 @@ func newForwarder(keys KeySource, logger *slog.Logger) *forward.Forwarder {
 	})
 }
 
+// forwardedPoll is when a poll without data that came through another instance
+// is answered at the latest: that one must wait for it before it can go.
+const forwardedPoll = 15 * time.Second
+
 // forwardedKey marks the context of a request that another instance sent.
 type forwardedKey struct{}
 
@@ -67,8 +71,17 @@ func (e *Endpoint) passOn(w http.ResponseWriter, r *http.Request, t *token) (Ref
 	if t.address == "" || r.Context().Value(forwardedKey{}) != nil {
 		return RefusedUnknownID, errUnknownID()
 	}
+	if r.Header.Get("Upgrade") == "" && requestedKind(r) != ServerSentEvents {
+		e.passing.add()
+		defer e.passing.done()
+	}
+	if e.available() != nil && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close") // the next one is for another instance
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{}) // of the HTTP server: the owner decides how long it takes
 	if r.Method == http.MethodGet {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // of the HTTP server, which would end the request
+		_ = control.SetReadDeadline(time.Time{})
 	}
 	switch err := e.forwarder.Forward(w, r, t.address); {
 	case err == nil:
@@ -79,6 +92,13 @@ func (e *Endpoint) passOn(w http.ResponseWriter, r *http.Request, t *token) (Ref
 		return RefusedForward, &StatusError{Code: http.StatusBadRequest}
 	}
 }
+
+// WaitPassing blocks until no poll, POST or DELETE passes through here on its way
+// to another instance, or until ctx ends. Those end by themselves, within 15 s
+// unless their connection takes no more data; event streams and WebSockets do not,
+// and are not waited for. Call it after Refuse, by which clients are told to send
+// their next request elsewhere.
+func (e *Endpoint) WaitPassing(ctx context.Context) error { return e.passing.wait(ctx) }
 
 // Close ends what passes through here on its way to other instances. It is for
 // the end of the program, after Wait: requests for connections of other

@@ -313,3 +313,37 @@ func TestForgedForward(t *testing.T) {
 		t.Errorf("refused %d", got)
 	}
 }
+
+// TestARefusingInstanceFinishesWhatPasses: polls and POSTs on their way to
+// another instance are waited for, and clients told to go elsewhere next.
+func TestARefusingInstanceFinishesWhatPasses(t *testing.T) {
+	serve, conns, _ := sink()
+	a, b := startFleet(t, Options{}, serve)
+	a.endpoint.forwardedPoll = 300 * time.Millisecond
+	c := a.restClient(t)
+	c.begin(t)
+	p := wait(t, conns)
+	b.endpoint.Refuse(&StatusError{Code: 503})
+	got := later(func() answer { return c.at(b).poll(t) })
+	until(t, func() bool { return c.holder(t) != nil })
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := b.endpoint.WaitPassing(short); err == nil {
+		t.Error("a poll passes, and nobody waits for it")
+	}
+	if err := b.endpoint.WaitPassing(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := wait(t, got); !got.is(200, "text/plain", "") {
+		t.Errorf("got %+v, want the end of the poll", got)
+	}
+	later := later(func() answer { return c.poll(t) }) // the connection goes on
+	until(t, func() bool { return c.holder(t) != nil })
+	if err := p.Send(text("on"), soon()); err != nil {
+		t.Error(err)
+	}
+	if got := wait(t, later); got.body != "on" {
+		t.Errorf("got %+v", got)
+	}
+	p.CloseNow()
+}

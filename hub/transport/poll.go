@@ -29,12 +29,17 @@ func setPollHeaders(h http.Header) {
 func (p *pollConn) serve(w http.ResponseWriter, r *http.Request) (Refusal, *StatusError) {
 	me := &poll{control: http.NewResponseController(w), wake: make(chan struct{}, 1), left: make(chan struct{})}
 	_ = me.control.SetReadDeadline(time.Time{}) // of the HTTP server, which would end the request
+	me.extend()                                 // on HTTP/2 it strikes while nothing is written, too
 	p.rec.inbox.note()
 	if !p.enter(r.Context(), me) {
 		return RefusedIDInUse, &StatusError{Code: http.StatusConflict}
 	}
 	defer p.exit(me)
-	timer := time.NewTimer(p.rec.endpoint.opts.PollTimeout)
+	timeout := p.rec.endpoint.opts.PollTimeout
+	if r.Context().Value(forwardedKey{}) != nil {
+		timeout = min(timeout, p.rec.endpoint.forwardedPoll)
+	}
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
 		batch, size, budget, end := p.look(r.Context(), me)

@@ -38,7 +38,7 @@ type record struct {
 	// fixed
 	endpoint *Endpoint
 	token    token
-	id       string
+	id       string // the public one, which opens nothing
 	until    time.Time
 	byPost   bool          // a POST began it
 	ready    chan struct{} // closed when it is known whether the token could be claimed
@@ -121,7 +121,7 @@ func (e *Endpoint) addRecord(r *http.Request, t *token) (rec *record, mine bool,
 		}
 		e.records.pending++
 	}
-	rec = &record{counted: byPost, endpoint: e, token: *t, id: t.connID(), until: t.until, byPost: byPost, ready: make(chan struct{})}
+	rec = &record{counted: byPost, endpoint: e, token: *t, id: encodeID(t.id), until: t.until, byPost: byPost, ready: make(chan struct{})}
 	rec.inbox.init(e.started)
 	if e.records.byToken == nil {
 		e.records.byToken = make(map[[tokenIDSize]byte]*record)
@@ -261,7 +261,7 @@ func (rec *record) discard(from phase) {
 	rec.inbox.end(errGone)
 	rec.settle()
 	rec.endpoint.removeRecord(rec)
-	rec.endpoint.release(rec.id, rec.until, false)
+	rec.endpoint.release(rec.token.connID(), rec.until, false)
 }
 
 // finish ends the record of a connection whose serve has returned, and waits
@@ -279,7 +279,7 @@ func (rec *record) finish() {
 	if !late || !rec.keep() {
 		e.removeRecord(rec)
 	}
-	e.release(rec.id, rec.until, true)
+	e.release(rec.token.connID(), rec.until, true)
 	rec.handlers.Wait()
 }
 
