@@ -35,8 +35,9 @@
 // Negotiate keeps nothing. The connection token says all there is to know, is
 // signed, expires, and opens one connection, on any instance that has the same
 // keys. What is shown to other clients, the connection id, opens nothing. A
-// client that negotiates version 0 has but one id: its whole token, which is
-// worth nothing once it was used. A connection outlives the keys that signed its
+// client that negotiates version 0 has but one id: its whole token, which on a
+// WebSocket is worth nothing once it was used, and which others are not shown
+// where it is worth something. A connection outlives the keys that signed its
 // token, as far as its requests reach its owner directly: other instances pass
 // on nothing that they cannot check.
 //
