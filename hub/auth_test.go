@@ -132,6 +132,18 @@ func TestAConnectionIsItsOwnUsers(t *testing.T) {
 	if status, _ := request(t, "GET", url, "ann", ""); status != 200 {
 		t.Fatalf("first poll: %d", status)
 	}
+	steal := func(when string, statuses map[string]int) {
+		t.Helper()
+		for method, want := range statuses {
+			for _, user := range []string{"", "bob"} {
+				if status, _ := request(t, method, url, user, "{\"type\":7}\x1e"); status != want {
+					t.Errorf("%s: %s by %q: %d, want %d", when, method, user, status, want)
+				}
+			}
+		}
+	}
+	forbidden := map[string]int{"GET": 403, "POST": 403, "DELETE": 403}
+	steal("before the handshake", forbidden)
 	handshake := string(protocol.AppendHandshakeRequest(nil, protocol.HandshakeRequest{Protocol: "json", Version: 1}))
 	if status, _ := request(t, "POST", url, "ann", handshake); status != 200 {
 		t.Fatalf("handshake: %d", status)
@@ -139,14 +151,23 @@ func TestAConnectionIsItsOwnUsers(t *testing.T) {
 	if status, body := request(t, "GET", url, "ann", ""); status != 200 || body != "{}\x1e" {
 		t.Fatalf("answer: %d %q", status, body)
 	}
-	for _, method := range []string{"GET", "POST", "DELETE"} {
-		for _, user := range []string{"", "bob"} {
-			if status, _ := request(t, method, url, user, "{\"type\":7}\x1e"); status != 403 {
-				t.Errorf("%s by %q: %d, want 403", method, user, status)
-			}
-		}
-	}
+	steal("while it is open", forbidden)
 	if status, _ := request(t, "DELETE", url, "ann", ""); status != 202 {
 		t.Errorf("DELETE by its user: %d", status)
+	}
+	if status, _ := request(t, "GET", url, "bob", ""); status != 403 && status != 404 {
+		t.Errorf("its end was told to bob: %d", status)
+	}
+
+	// What was sent before anything was attached, by somebody else.
+	_, answer = request(t, "POST", srv.URL+"/negotiate?negotiateVersion=1", "ann", "")
+	_, rest, _ = strings.Cut(answer, `"connectionToken":"`)
+	token, _, _ = strings.Cut(rest, `"`)
+	url = srv.URL + "/?id=" + token
+	if status, _ := request(t, "POST", url, "", handshake); status != 200 {
+		t.Fatalf("an early POST: %d", status)
+	}
+	if status, _ := request(t, "GET", url, "ann", ""); status != 403 {
+		t.Errorf("ann got a connection in which a stranger has spoken first: %d", status)
 	}
 }

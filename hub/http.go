@@ -61,6 +61,7 @@ func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
 	}
 	if h.opts.Authenticate != nil || h.opts.Authorize != nil {
 		opts.Authorize = h.authorize
+		opts.Subject = h.subject
 		opts.Refreshed = h.refreshed
 	}
 	e, err := transport.New(opts)
@@ -94,22 +95,18 @@ func (h *Hub) authorize(r *http.Request) (context.Context, error) {
 	return context.WithValue(r.Context(), identityKey{}, id), nil
 }
 
-// refreshed looks at the later requests of a connection: they may prolong its
-// authentication, and must be its own user's.
+// subject is the user that a request acts for.
+func (h *Hub) subject(r *http.Request) string {
+	if id, _ := r.Context().Value(identityKey{}).(*Identity); id != nil {
+		return id.UserID
+	}
+	return ""
+}
+
+// refreshed lets the later requests of a connection prolong its authentication.
 func (h *Hub) refreshed(r *http.Request, connectionID string) error {
-	c := h.registry.conn(connectionID)
-	if c == nil { // in its handshake, or gone
-		return nil
-	}
 	id, _ := r.Context().Value(identityKey{}).(*Identity)
-	user := ""
-	if id != nil {
-		user = id.UserID
-	}
-	if user != c.userID() {
-		return &transport.StatusError{Code: http.StatusForbidden, Text: "The connection is another user's"}
-	}
-	if h.opts.CloseOnAuthenticationExpiration {
+	if c := h.registry.conn(connectionID); c != nil && h.opts.CloseOnAuthenticationExpiration {
 		c.renew(id)
 	}
 	return nil

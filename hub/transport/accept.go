@@ -86,7 +86,12 @@ func (e *Endpoint) getRecord(w http.ResponseWriter, r *http.Request, kind Kind, 
 		return RefusedTransport, &StatusError{Code: http.StatusBadRequest, Text: textOtherWay}
 	case refused != nil:
 		return why, refused
-	case kind == ServerSentEvents:
+	}
+	if why, refused := e.own(r, rec); refused != nil {
+		return why, refused
+	}
+	switch kind {
+	case ServerSentEvents:
 		return e.stream(w, r, rec)
 	default:
 		return e.poll(w, r, rec)

@@ -46,6 +46,9 @@ func (e *Endpoint) takeData(w http.ResponseWriter, r *http.Request) (Refusal, *S
 		rec, why, refused = e.dataRecord(r, &t, rec)
 	}
 	if refused == nil {
+		why, refused = e.own(r, rec)
+	}
+	if refused == nil {
 		why, refused = e.refreshed(r, rec)
 	}
 	if refused != nil {

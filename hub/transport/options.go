@@ -41,6 +41,13 @@ type Options struct {
 	// *StatusError or else an empty 401. Nil lets everybody in.
 	Authorize func(r *http.Request) (context.Context, error)
 
+	// Subject says, after Authorize, who a request acts for; empty means
+	// nobody in particular. All requests of a connection must act for whom the
+	// first did, else they get 403, unless that was nobody: with another's
+	// connection token one can neither listen nor speak for them. Nil means
+	// nobody.
+	Subject func(r *http.Request) string
+
 	// Refreshed is asked, after Authorize, on every later request of an open
 	// connection: a poll, a POST, a DELETE, another socket in a lost one's
 	// place. id is the connection's public id. An error refuses that request

@@ -63,6 +63,28 @@ type record struct {
 	expiry *time.Timer // guarded by mu: of a record that is pending or kept
 	told   bool        // guarded by mu: the client has had the answer that it is over
 	kept   bool        // guarded by mu: for the client's next poll
+
+	subject string // guarded by mu: who its requests act for
+	named   bool   // guarded by mu: subject is known
+}
+
+// own refuses a request that acts for somebody else than the connection's first
+// one. What was sent before anything was attached must be the same one's even if
+// that was nobody.
+func (e *Endpoint) own(r *http.Request, rec *record) (Refusal, *StatusError) {
+	if e.opts.Subject == nil {
+		return 0, nil
+	}
+	subject := e.opts.Subject(r)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if !rec.named {
+		rec.subject, rec.named = subject, true
+	}
+	if subject == rec.subject || rec.subject == "" && rec.phase != pending {
+		return 0, nil
+	}
+	return RefusedUnauthorized, &StatusError{Code: http.StatusForbidden, Text: "The connection is another user's"}
 }
 
 // findRecord returns the record of a token, if there is one.

@@ -271,6 +271,9 @@ func (p *preceded) Receive() ([]byte, error) {
 // socket may be replaced, or because a POST began it.
 func (e *Endpoint) openOnRecord(w http.ResponseWriter, r *http.Request, t *token) (Refusal, *StatusError) {
 	rec, why, refused := e.acquire(r, t)
+	if refused == nil {
+		why, refused = e.own(r, rec)
+	}
 	if refused != nil {
 		return why, refused
 	}
