@@ -194,6 +194,9 @@ func (o Options) transports() ([]Transport, error) {
 			return nil, fmt.Errorf("client: Options.Transports: %s is there twice", t)
 		}
 	}
+	if o.Protocol != nil && o.Protocol.Binary() && len(ts) == 1 && ts[0] == ServerSentEvents {
+		return nil, fmt.Errorf("client: Options.Transports: %s carries text only, and %s is binary", ts[0], o.Protocol.Name())
+	}
 	return ts, nil
 }
 

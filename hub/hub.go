@@ -113,13 +113,19 @@ func (h *Hub) Instance() string { return h.opts.Instance }
 // Handle registers a method under its name on the wire, which clients may
 // spell in any case. The rules decide, in order, who may call it. Handle,
 // Use, OnConnected and OnDisconnected are for the time before Run; a name that
-// is empty or taken is a mistake in the program and panics.
+// is empty or taken is a mistake in the program and panics, as does Handle after
+// Run has begun.
 func (h *Hub) Handle(target string, m Method, rules ...Rule) {
 	if err := validName("target", target); err != nil {
 		panic("hub: Handle: " + err.Error())
 	}
 	if m.call == nil {
 		panic("hub: Handle: the method of " + target + " is empty")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != created {
+		panic("hub: Handle: " + target + " comes too late, Run has begun")
 	}
 	folded := strings.ToLower(target)
 	if h.methods[folded] != nil {

@@ -212,12 +212,20 @@ func TestAMethodAsksItsCaller(t *testing.T) {
 
 	const waiting = 64
 	var ids []string
-	for range waiting {
+	for len(ids) <= waiting {
 		c.Begin("AskBack")
-		ids = append(ids, string(asked(t, c).InvocationID))
+		m, err := c.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Type == protocol.Completion { // refused
+			break
+		}
+		ids = append(ids, string(m.InvocationID))
 	}
-	if _, err := c.Invoke("AskBack", nil, nil); err == nil {
-		t.Error("one more method waits for its caller than may")
+	// The method before may have been on its way out still.
+	if len(ids) < waiting-1 || len(ids) > waiting {
+		t.Errorf("%d methods wait for their caller, want %d", len(ids), waiting)
 	}
 	for _, id := range ids {
 		c.Write(withResult(1)(p, id))

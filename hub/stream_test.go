@@ -181,32 +181,37 @@ func TestACancelledStreamEndsWithoutAnError(t *testing.T) {
 	for _, p := range protocols() {
 		for _, target := range []string{"Forever", "Silent"} {
 			t.Run(p.Name()+" "+target, func(t *testing.T) {
-				h := start(t, hub.Options{}, streams)
-				c := hubtest.Connect(t, h, hubtest.Options{Protocol: p})
-				openStream(t, c, p, "s", target, nil)
-				if target == "Forever" {
-					for range 10 {
-						if m, err := c.Next(); err != nil || m.Type != protocol.StreamItem {
-							t.Fatalf("type %d, %v", m.Type, err)
-						}
-					}
-				}
-				c.Write(p.AppendCancelInvocation(nil, "s"))
-				c.Write(p.AppendCancelInvocation(nil, "s")) // a second one changes nothing
-				items, errText, hasValue := collect(t, c, p, "s")
-				const tail = 5000 // what was queued and under way
-				if len(items) > tail || errText != "" || hasValue {
-					t.Errorf("%d items, then error %q, result %v; want a short tail and no error", len(items), errText, hasValue)
-				}
-				if got, err := c.Invoke("EchoString", []any{"next"}, nil); err != nil || got != "next" {
-					t.Errorf("after the stream: %v, %v", got, err)
-				}
-				openStream(t, c, p, "s", "Count", []any{1}) // the id is free again
-				if items, errText, _ := collect(t, c, p, "s"); len(items) != 1 || errText != "" {
-					t.Errorf("the id's next stream: %v, %q", items, errText)
-				}
+				synctest.Test(t, func(t *testing.T) { cancelStream(t, p, target) })
 			})
 		}
+	}
+}
+
+func cancelStream(t *testing.T, p protocol.Protocol, target string) {
+	h := start(t, hub.Options{}, streams)
+	c := hubtest.Connect(t, h, hubtest.Options{Protocol: p})
+	openStream(t, c, p, "s", target, nil)
+	if target == "Forever" {
+		for range 10 {
+			if m, err := c.Next(); err != nil || m.Type != protocol.StreamItem {
+				t.Fatalf("type %d, %v", m.Type, err)
+			}
+		}
+	}
+	c.Write(p.AppendCancelInvocation(nil, "s"))
+	c.Write(p.AppendCancelInvocation(nil, "s")) // a second one changes nothing
+	synctest.Wait()                             // it has arrived
+	items, errText, hasValue := collect(t, c, p, "s")
+	const tail = 6000 // what was written and queued before
+	if len(items) > tail || errText != "" || hasValue {
+		t.Errorf("%d items, then error %q, result %v; want a short tail and no error", len(items), errText, hasValue)
+	}
+	if got, err := c.Invoke("EchoString", []any{"next"}, nil); err != nil || got != "next" {
+		t.Errorf("after the stream: %v, %v", got, err)
+	}
+	openStream(t, c, p, "s", "Count", []any{1}) // the id is free again
+	if items, errText, _ := collect(t, c, p, "s"); len(items) != 1 || errText != "" {
+		t.Errorf("the id's next stream: %v, %q", items, errText)
 	}
 }
 

@@ -75,11 +75,17 @@ type upload interface {
 	open(ctx context.Context, in *incoming) any
 }
 
-// isUpload reports whether the parameter type is an *Upload.
+// isUpload reports whether the parameter type is an *Upload. An Upload that is no
+// pointer is a mistake in the program, and panics.
 func isUpload[T any]() bool {
 	var zero T
-	_, ok := any(zero).(upload)
-	return ok
+	if _, ok := any(zero).(upload); ok {
+		return true
+	}
+	if _, ok := any(&zero).(upload); ok {
+		panic("hub: a parameter is an Upload: it must be an *Upload")
+	}
+	return false
 }
 
 // nextUpload binds the next upload; nil when the client has sent too few, which

@@ -17,7 +17,7 @@ type sendCommand struct {
 	User  string   `help:"Send to the connections of this user." xor:"to" required:"" placeholder:"ID" env:"-"`
 	All   bool     `help:"Send to every connection." xor:"to" required:"" env:"-"`
 	Call  string   `arg:"" help:"Client method to call." name:"target"`
-	Args  []string `arg:"" optional:"" help:"Arguments: JSON where they are JSON, else strings." name:"arg"`
+	Args  []string `arg:"" optional:"" help:"Arguments: JSON where they are JSON, else strings. Put -- in front of the first argument of all if one begins with a dash." name:"arg"`
 }
 
 // Run sends one message.

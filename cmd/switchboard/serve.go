@@ -122,7 +122,8 @@ func runUntilSignal(run func(context.Context) error, drain func(context.Context)
 	case err := <-done:
 		return err
 	case <-signals:
+		return errors.New("stopped by another signal before everything had ended")
 	case <-hurry.C:
 	}
-	return errors.New("stopped although a method had not ended")
+	return errors.New("stopped although something, such as a method, had not ended")
 }

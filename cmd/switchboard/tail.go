@@ -67,7 +67,12 @@ func (c *tailCommand) Run(std streams) error {
 			end(nil)
 		}
 	})
-	remote.OnReconnecting(func(err error) { fmt.Fprintln(std.err, "switchboard: connection lost, reconnecting:", err) })
+	remote.OnReconnecting(func(err error) {
+		if err == nil { // the server's polite end
+			err = errors.New("the server has ended the connection")
+		}
+		fmt.Fprintln(std.err, "switchboard: connection lost, reconnecting:", err)
+	})
 	remote.OnReconnected(func(string) {
 		if err := remote.Call(ctx, "JoinGroup", c.Group); err != nil {
 			end(err)

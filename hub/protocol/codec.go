@@ -2,6 +2,8 @@ package protocol
 
 import (
 	"bytes"
+	std "encoding"
+	"fmt"
 	"math"
 	"reflect"
 	"sync"
@@ -17,6 +19,7 @@ const uint64Code = 0xcf
 // never changed, with the encoders and decoders that use it.
 type codecHandle struct {
 	encoders, decoders sync.Pool
+	checked            sync.Map // reflect.Type to *error: whether it can be encoded
 }
 
 // The two ways to name the fields of structs (see MessagePack.DotNetNames),
@@ -91,6 +94,51 @@ func newCodecHandle(signed bool, tags ...string) *codecHandle {
 	return c
 }
 
+// encodable looks, once for each type, for what has no encoding and what the
+// library would encode all the same: it empties channels and writes functions as
+// null. What is behind an interface is not looked at.
+func (c *codecHandle) encodable(t reflect.Type) error {
+	if t == nil {
+		return nil
+	}
+	if found, ok := c.checked.Load(t); ok {
+		return *found.(*error)
+	}
+	err := checkType(t, map[reflect.Type]bool{})
+	c.checked.Store(t, &err)
+	return err
+}
+
+// checkType walks a type; seen holds those on the way.
+func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
+	if seen[t] || t.Implements(reflect.TypeFor[codec.Selfer]()) || t.Implements(reflect.TypeFor[std.BinaryMarshaler]()) {
+		return nil
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128:
+		return fmt.Errorf("a %s has no encoding", t)
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return checkType(t.Elem(), seen)
+	case reflect.Map:
+		if err := checkType(t.Key(), seen); err != nil {
+			return err
+		}
+		return checkType(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" || f.Tag.Get("msgpack") == "-" {
+				continue
+			}
+			if err := checkType(f.Type, seen); err != nil {
+				return fmt.Errorf("%s.%s: %w", t, f.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // maxKeptBuffer is how many bytes of room a pooled encoder keeps.
 const maxKeptBuffer = 64 << 10
 
@@ -100,6 +148,9 @@ type codecEncoder struct {
 }
 
 func encodeMessagePack(dst []byte, c *codecHandle, v any) ([]byte, error) {
+	if err := c.encodable(reflect.TypeOf(v)); err != nil {
+		return dst, &Error{Reason: ReasonValue, Detail: "a value cannot be encoded: " + err.Error(), Err: err}
+	}
 	e := c.encoders.Get().(*codecEncoder)
 	e.out = e.out[:0]
 	e.enc.ResetBytes(&e.out)

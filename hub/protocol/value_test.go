@@ -331,3 +331,25 @@ func TestNullableStringsAreStrict(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatHasNoEncodingIsRefused(t *testing.T) {
+	type inner struct{ Hidden func() }
+	full := make(chan int, 1)
+	full <- 1
+	for _, p := range []Protocol{JSON{}, MessagePack{}} {
+		for name, v := range map[string]any{
+			"a channel": full, "a function": func() {}, "a field": inner{}, "an element": []inner{{}}, "a complex number": complex(1, 1),
+		} {
+			if b, err := p.AppendValue(nil, v); err == nil {
+				t.Errorf("%s: %s was encoded as %q", p.Name(), name, b)
+			}
+		}
+		type tree struct{ Children []*tree }
+		if _, err := p.AppendValue(nil, tree{Children: []*tree{{}}}); err != nil {
+			t.Errorf("%s: a type that holds itself: %v", p.Name(), err)
+		}
+	}
+	if len(full) != 1 {
+		t.Error("a channel was emptied")
+	}
+}
