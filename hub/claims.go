@@ -30,6 +30,9 @@ const (
 	// instance decides alone.
 	claimTimeout = time.Second
 
+	// lateTimeout bounds the question who holds a token that came too late.
+	lateTimeout = 250 * time.Millisecond
+
 	// spentMark is behind the owner of a claim whose connection is over.
 	spentMark = ":spent"
 
@@ -113,6 +116,8 @@ func (f *fleetClaims) Release(id string, until time.Time, spent bool) {
 // InUseElsewhere reports whether another instance holds the connection, as far
 // as can be told: whoever does is subscribed to its channel.
 func (f *fleetClaims) InUseElsewhere(ctx context.Context, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, lateTimeout)
+	defer cancel()
 	n, err := f.hub.relay.bp.Receivers(ctx, f.hub.names.Connection(id))
 	return err == nil && n > 0
 }

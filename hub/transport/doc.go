@@ -30,6 +30,9 @@
 // Every connection that was let in is counted until its serve and its requests
 // have returned; Wait waits for that.
 //
+// A poll that its client leaves while it is being answered may take its messages
+// with it, as in SignalR: whether the client has them is not known.
+//
 // # Tokens
 //
 // Negotiate keeps nothing. The connection token says all there is to know, is

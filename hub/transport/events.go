@@ -200,6 +200,11 @@ func (s *eventStream) extend(deadline time.Time) error {
 	if !s.multiplexed && left >= want/2 && left <= want {
 		return nil
 	}
+	s.mu.Lock() // or it would take the place of CloseNow's
+	defer s.mu.Unlock()
+	if s.writing && s.rec.inbox.ended() {
+		return net.ErrClosed
+	}
 	s.deadline = deadline
 	_ = s.control.SetWriteDeadline(deadline) // a ResponseWriter without deadlines has none
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -45,7 +46,10 @@ func (p *pollConn) serve(w http.ResponseWriter, r *http.Request) (Refusal, *Stat
 		batch, size, budget, end := p.look(r.Context(), me)
 		switch {
 		case batch != nil:
-			err := me.write(w, batch, size, budget, r.ProtoMajor > 1)
+			err := p.allow(me, budget)
+			if err == nil {
+				err = me.write(w, batch, size, r.ProtoMajor > 1)
+			}
 			if err != nil {
 				p.rec.inbox.drop(err)
 			}
@@ -150,9 +154,19 @@ func (me *poll) wasReplaced(p *pollConn) bool {
 // would be that of the next request, too.
 func (me *poll) extend() { _ = me.control.SetWriteDeadline(time.Time{}) }
 
-// write answers with the records of a batch.
-func (me *poll) write(w http.ResponseWriter, batch []*Message, size int, budget time.Duration, multiplexed bool) error {
+// allow gives the poll's answer its time, unless CloseNow was called.
+func (p *pollConn) allow(me *poll, budget time.Duration) error {
+	p.mu.Lock() // or it would take the place of CloseNow's
+	defer p.mu.Unlock()
+	if p.rec.inbox.ended() {
+		return net.ErrClosed
+	}
 	_ = me.control.SetWriteDeadline(time.Now().Add(budget)) // a ResponseWriter without deadlines has none
+	return nil
+}
+
+// write answers with the records of a batch.
+func (me *poll) write(w http.ResponseWriter, batch []*Message, size int, multiplexed bool) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.Itoa(size))

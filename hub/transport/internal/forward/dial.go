@@ -22,9 +22,13 @@ const (
 	keepAliveInterval = 10 * time.Second
 	keepAliveProbes   = 3
 
-	idlePerOwner = 64
-	idleTotal    = 256
-	idleTimeout  = 30 * time.Second
+	// Each poll under way has a connection to the owner, and after a message
+	// to all of them every one is idle and needed again at once. None is kept
+	// for long: an owner that closes it in the moment of its use costs the
+	// request.
+	idlePerOwner = 8192
+	idleTotal    = 32768
+	idleTimeout  = 3 * time.Second
 
 	maxAnswerHead = 1 << 20
 )

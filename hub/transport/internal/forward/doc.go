@@ -44,8 +44,8 @@
 //   - A side of a WebSocket that goes on for 30 s after the other has ended is cut.
 //   - A request under way has a connection of its own; how many there may be is
 //     for whoever lets clients in to say.
-//   - 64 idle connections per owner, 256 together, each for 30 s, which must be
-//     less than the owner's http.Server.IdleTimeout.
+//   - 8,192 idle connections per owner, 32,768 together, each for 3 s, which must
+//     be less than what the owner's http.Server allows (IdleTimeout)
 //   - 1 MiB for the head of an answer, 1,024 bytes for a client's address.
 //   - A signature is good for 30 s either way on the clock of the keys, and
 //     for one request. 1,048,576 of them are remembered; should they not
