@@ -80,6 +80,12 @@ func (e *Endpoint) getRecord(w http.ResponseWriter, r *http.Request, kind Kind, 
 		e.warn(r, "transport: no event streams here: the ResponseWriter of a middleware hides http.Flusher")
 		return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
 	}
+	if !hasDeadlines(w) {
+		e.warn(r, "transport: slow clients cannot be ended here: the ResponseWriter of a middleware hides its deadlines, give it Unwrap")
+		if kind == ServerSentEvents {
+			return RefusedUpgrade, &StatusError{Code: http.StatusInternalServerError}
+		}
+	}
 	rec, why, refused = e.acquire(r, &t)
 	switch {
 	case why == RefusedIDInUse: // a WebSocket of another instance
@@ -227,6 +233,11 @@ func implements[T any](w http.ResponseWriter) bool {
 		}
 		w = inner.Unwrap()
 	}
+}
+
+// hasDeadlines reports whether the time of an answer can be bounded.
+func hasDeadlines(w http.ResponseWriter) bool {
+	return !errors.Is(http.NewResponseController(w).SetWriteDeadline(time.Time{}), http.ErrNotSupported)
 }
 
 // hasToken reports whether a header that is a list has the token, in any case

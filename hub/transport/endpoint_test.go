@@ -1,9 +1,12 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -299,5 +302,39 @@ func TestCookieCredentials(t *testing.T) {
 	s := startEcho(t, Options{})
 	if resp := s.do(t, "GET /hub HTTP/1.1\nHost: site.example\nCookie: a=b\n"+upgradeHeaders); resp.StatusCode != 101 {
 		t.Errorf("without the option: got %d", resp.StatusCode)
+	}
+}
+
+// TestMiddlewareWithoutDeadlines: an event stream whose writes nothing bounds is
+// refused, and the log says why.
+func TestMiddlewareWithoutDeadlines(t *testing.T) {
+	type flusher interface {
+		http.ResponseWriter
+		http.Flusher
+	}
+	var log bytes.Buffer
+	e, err := New(Options{Open: noOpen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := token{until: time.Now().Add(time.Minute), id: newID(), owner: e.owner}
+	k := e.opts.Keys.Keys()
+	n.sign(&k[0])
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.ServeHTTP(struct{ flusher }{w.(flusher)}, r) // as logging wrappers are
+	}))
+	defer srv.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/hub?id="+n.text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusInternalServerError || !strings.Contains(log.String(), "Unwrap") {
+		t.Errorf("got %d, log %q", resp.StatusCode, log.String())
 	}
 }

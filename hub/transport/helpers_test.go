@@ -348,3 +348,9 @@ func (l *lines) contains(text string) bool { return strings.Contains(l.all(), te
 func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
+
+// A timedRecorder is a recorder that has deadlines, which its writes always
+// keep.
+type timedRecorder struct{ *httptest.ResponseRecorder }
+
+func (timedRecorder) SetWriteDeadline(time.Time) error { return nil }

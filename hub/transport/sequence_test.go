@@ -55,7 +55,7 @@ func (q *sequence) request(ctx context.Context, method, accept, body string) *ht
 		r.Header.Set("Accept", accept)
 	}
 	w := httptest.NewRecorder()
-	q.endpoint.ServeHTTP(w, r)
+	q.endpoint.ServeHTTP(timedRecorder{w}, r)
 	return w
 }
 
