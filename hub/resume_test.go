@@ -72,6 +72,9 @@ func (r *resumer) next() error {
 			return fmt.Errorf("closed: %s", m.Error)
 		case m.Type == protocol.Invocation:
 			if r.counter++; r.counter <= r.received {
+				if r.counter == r.received { // the server has not seen the last Ack
+					r.ack()
+				}
 				continue
 			}
 			r.received = r.counter
@@ -255,6 +258,33 @@ func TestTheWriterWaitsForAcks(t *testing.T) {
 		}
 		if err := r.next(); err == nil || !strings.Contains(err.Error(), "SlowConsumer") && !errors.Is(err, io.EOF) {
 			t.Errorf("got %v, %q; want the end as a slow consumer", err, r.got[len(r.got)-1])
+		}
+	})
+}
+
+// TestALostAckHoldsNothingUp: the client has everything, its Ack went down with
+// the socket, and it acknowledges again only at the last record that it knows.
+func TestALostAckHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, hub.Options{StatefulReconnectBufferSize: 300})
+		r := newResumer(t, h, protocol.JSON{}, "")
+		const messages = 40
+		for i := range messages {
+			if err := h.Clients().All().Send(t.Context(), "m", strconv.Itoa(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range messages {
+			if i%3 == 0 {
+				r.Cut()
+				r.resume()
+			}
+			if err := r.next(); err != nil {
+				t.Fatalf("message %d: %v", i, err)
+			}
+			if i%3 != 1 { // else the Ack is lost
+				r.ack()
+			}
 		}
 	})
 }
