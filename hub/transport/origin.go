@@ -54,6 +54,8 @@ func canonicalOrigin(s string) (string, error) {
 		return "", errors.New("an origin is that of the page: http or https")
 	case u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(s, "#"):
 		return "", errors.New("an origin has no user, path, query or fragment")
+	case strings.Contains(host, ":") && !strings.HasPrefix(u.Host, "["):
+		return "", errors.New("an IPv6 address stands in brackets")
 	case strings.ContainsFunc(host, func(c rune) bool { return c > 0x7e || c == '*' || c == '%' }):
 		return "", errors.New("the host must be plain ASCII (xn--…) without wildcards")
 	}

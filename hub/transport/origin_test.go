@@ -202,7 +202,7 @@ type headers struct {
 func (h headers) Header() http.Header { return h.h }
 
 func FuzzOrigin(f *testing.F) {
-	for _, s := range []string{"http://app.example:80", "https://[::1]:8443", "null", "", "HTTP://A", "http://a:b@c", "http://a%00b"} {
+	for _, s := range []string{"http://app.example:80", "https://[::1]:8443", "null", "", "HTTP://A", "http://a:b@c", "http://a%00b", "A://::0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
