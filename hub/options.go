@@ -78,7 +78,8 @@ type Options struct {
 	// every message is published. Zero means JSON and MessagePack.
 	Protocols []protocol.Protocol
 
-	// Authenticate names who a request acts for, from its headers and query.
+	// Authenticate names who a request acts for, from its headers and query
+	// (see transport.BearerToken).
 	// It runs for every request of a connection. An error refuses the
 	// request with 401; a *transport.StatusError chooses another status.
 	// Nil means that connections have no identity.

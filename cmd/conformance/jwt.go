@@ -11,6 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/switchboard-hub/switchboard/hub"
+	"github.com/switchboard-hub/switchboard/hub/transport"
 )
 
 const (
@@ -70,7 +71,7 @@ var (
 
 // name checks the token of a request and returns whom it names.
 func (t *tokens) name(r *http.Request) (string, error) {
-	raw := bearer(r)
+	raw := transport.BearerToken(r)
 	if raw == "" {
 		return "", errNoToken
 	}
@@ -85,20 +86,6 @@ func (t *tokens) name(r *http.Request) (string, error) {
 		return "", errNoName
 	}
 	return name, nil
-}
-
-// bearer is the token in the request's header or, if that is not there or
-// empty, in its query, where browsers put it for WebSockets and event streams.
-func bearer(r *http.Request) string {
-	if header := r.Header.Get("Authorization"); header != "" {
-		const scheme = "Bearer "
-		if len(header) < len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
-			return ""
-		}
-		return strings.TrimSpace(header[len(scheme):])
-	}
-	token, _ := queryValue(r.URL.Query(), "access_token")
-	return token
 }
 
 // authenticate lets in whoever has a token.
