@@ -40,7 +40,7 @@ type calls struct {
 	invokers  int
 	beside    int // streams queued and running
 	ended     int // streams whose completion has no place in the outbound queue yet
-	uploading int // of those, plain calls with an upload
+	uploading int // of both, plain calls with an upload
 	lent      int // methods that run on without the slot they gave back
 	closed    bool
 	connected chan struct{} // closed when OnConnected is over; nil from then on

@@ -62,6 +62,8 @@ func (h *Hub) newEndpoint() (*transport.Endpoint, error) {
 	if h.opts.Authenticate != nil || h.opts.Authorize != nil {
 		opts.Authorize = h.authorize
 		opts.Subject = h.subject
+	}
+	if h.opts.CloseOnAuthenticationExpiration {
 		opts.Refreshed = h.refreshed
 	}
 	e, err := transport.New(opts)
@@ -106,7 +108,7 @@ func (h *Hub) subject(r *http.Request) string {
 // refreshed lets the later requests of a connection prolong its authentication.
 func (h *Hub) refreshed(r *http.Request, connectionID string) error {
 	id, _ := r.Context().Value(identityKey{}).(*Identity)
-	if c := h.registry.conn(connectionID); c != nil && h.opts.CloseOnAuthenticationExpiration {
+	if c := h.registry.conn(connectionID); c != nil {
 		c.renew(id)
 	}
 	return nil

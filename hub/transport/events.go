@@ -23,10 +23,9 @@ var errEnded = errors.New("transport: the event stream is over")
 // An eventStream is a Conn on Server-Sent Events: what it sends is the body of
 // one answer, what it receives comes in POSTs.
 type eventStream struct {
+	posted
+
 	// fixed
-	rec         *record
-	start       time.Time
-	remote      string
 	w           http.ResponseWriter
 	control     *http.ResponseController
 	multiplexed bool // HTTP/2
@@ -72,8 +71,8 @@ func (e *Endpoint) stream(w http.ResponseWriter, r *http.Request, rec *record) (
 		e.leave()
 	}()
 	s := &eventStream{
-		rec: rec, start: time.Now(), remote: r.RemoteAddr,
-		w: w, control: http.NewResponseController(w), multiplexed: r.ProtoMajor > 1,
+		posted: newPosted(rec, r),
+		w:      w, control: http.NewResponseController(w), multiplexed: r.ProtoMajor > 1,
 	}
 	if err := s.open(e.opts.WebSocketCloseTimeout); err != nil {
 		return RefusedVanished, &StatusError{Code: http.StatusInternalServerError, Text: err.Error()}
@@ -126,21 +125,8 @@ func (s *eventStream) finish() {
 	s.err = cmp.Or(s.err, errEnded)
 }
 
-func (s *eventStream) ID() string         { return s.rec.id }
-func (s *eventStream) Kind() Kind         { return ServerSentEvents }
-func (s *eventStream) Binary() bool       { return false }
-func (s *eventStream) RemoteAddr() string { return s.remote }
-func (s *eventStream) Age() time.Duration { return time.Since(s.start) }
-
-func (s *eventStream) LastReceived() time.Duration { return s.rec.inbox.lastReceived(s.start) }
-
-func (s *eventStream) Receive() ([]byte, error) {
-	piece, err := s.rec.inbox.receive()
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("transport: receive: %w", err)
-	}
-	return piece, err
-}
+func (s *eventStream) Kind() Kind   { return ServerSentEvents }
+func (s *eventStream) Binary() bool { return false }
 
 // Send implements Conn: one event for each message, one flush for all of them.
 func (s *eventStream) Send(batch []*Message, deadline time.Time) error {

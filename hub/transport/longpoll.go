@@ -17,11 +17,10 @@ var errNoPoll = errors.New("transport: no poll came in time")
 // A pollConn is a Conn on long polling. What it sends waits until a poll takes
 // it: Send lends its batch to the poll, which writes it from where it is.
 type pollConn struct {
+	posted
+
 	// fixed
-	rec    *record
-	start  time.Time
-	remote string
-	sent   chan error // room for 1: what became of the batch that a poll has taken
+	sent chan error // room for 1: what became of the batch that a poll has taken
 
 	mu       sync.Mutex
 	holder   *poll         // guarded by mu: the poll that is open; nil between two
@@ -70,7 +69,7 @@ func (e *Endpoint) openPolling(w http.ResponseWriter, r *http.Request, rec *reco
 	if refused != nil {
 		return why, refused
 	}
-	p := &pollConn{rec: rec, start: time.Now(), remote: r.RemoteAddr, sent: make(chan error, 1)}
+	p := &pollConn{posted: newPosted(rec, r), sent: make(chan error, 1)}
 	p.left = p.start
 	p.gap = time.AfterFunc(e.opts.DisconnectTimeout, p.expire)
 	rec.inbox.note()
@@ -100,22 +99,8 @@ func (p *pollConn) finish() {
 	p.gap.Stop()
 }
 
-func (p *pollConn) ID() string         { return p.rec.id }
-func (p *pollConn) Kind() Kind         { return LongPolling }
-func (p *pollConn) Binary() bool       { return true }
-func (p *pollConn) RemoteAddr() string { return p.remote }
-func (p *pollConn) Age() time.Duration { return time.Since(p.start) }
-
-// LastReceived counts polls, too.
-func (p *pollConn) LastReceived() time.Duration { return p.rec.inbox.lastReceived(p.start) }
-
-func (p *pollConn) Receive() ([]byte, error) {
-	piece, err := p.rec.inbox.receive()
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("transport: receive: %w", err)
-	}
-	return piece, err
-}
+func (p *pollConn) Kind() Kind   { return LongPolling }
+func (p *pollConn) Binary() bool { return true }
 
 // Send implements Conn. The time until deadline is for the write; the wait for
 // a poll is bounded by DisconnectTimeout.
