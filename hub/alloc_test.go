@@ -105,7 +105,7 @@ func TestDeliveryFromTheBackplaneAllocatesPerMessageOnly(t *testing.T) {
 		for i := range h.opts.Protocols {
 			h.stats.byProtocol[i].Store(1)
 		}
-		payload, err := h.relay.encode(nil, "m", []any{"payload"})
+		payload, err := h.relay.encode("", nil, "m", []any{"payload"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -111,7 +111,7 @@ func (s SingleClient) Send(ctx context.Context, target string, args ...any) erro
 	if err := validName("connection", s.id); err != nil {
 		return err
 	}
-	payload, err := s.h.relay.encode(nil, target, args)
+	payload, err := s.h.relay.encode("", nil, target, args)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r Recipients) SendConfirmed(ctx context.Context, target string, args ...an
 		}
 		return instances, r.sendLocally(target, args)
 	}
-	payload, err := r.h.relay.encode(r.excluded, target, args)
+	payload, err := r.h.relay.encode("", r.excluded, target, args)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +272,7 @@ func (r *Recipients) sendRelayed(ctx context.Context, target string, args []any)
 	if r.kind == toConnections {
 		return r.sendEach(ctx, target, args)
 	}
-	payload, err := r.h.relay.encode(r.excluded, target, args)
+	payload, err := r.h.relay.encode("", r.excluded, target, args)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (r *Recipients) sendEach(ctx context.Context, target string, args []any) er
 		}
 		if payload == nil {
 			var err error
-			if payload, err = r.h.relay.encode(nil, target, args); err != nil {
+			if payload, err = r.h.relay.encode("", nil, target, args); err != nil {
 				return err
 			}
 		}

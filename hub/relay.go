@@ -16,8 +16,8 @@ import (
 )
 
 // maxRemoteWork bounds the group changes that other instances have asked for
-// and that are under way here; above it they are dropped and counted, and the
-// asking instance times out.
+// and the client results for them that are under way here; above it they are
+// dropped and counted, and the asking instance times out.
 const maxRemoteWork = 4096
 
 // A relay carries the hub's messages between instances: it knows the channels
@@ -164,8 +164,9 @@ func (r *relay) publishConfirmed(ctx context.Context, channel string, payload []
 	return n, r.publish(ctx, channel, payload)
 }
 
-// encode makes the envelope of a message in every protocol of the hub.
-func (r *relay) encode(excluded []string, target string, args []any) ([]byte, error) {
+// encode makes the envelope of a message in every protocol of the hub. The id is
+// that of a question, whose answer comes back here; empty where none is wanted.
+func (r *relay) encode(id string, excluded []string, target string, args []any) ([]byte, error) {
 	scratch := r.hub.scratch.Get().(*[]byte)
 	defer r.hub.scratch.Put(scratch)
 	var frames [maxProtocols]dialect.Frame
@@ -173,7 +174,7 @@ func (r *relay) encode(excluded []string, target string, args []any) ([]byte, er
 	buf := (*scratch)[:0]
 	var err error
 	for i, p := range r.hub.opts.Protocols {
-		if buf, err = p.AppendInvocation(buf, "", target, args); err != nil {
+		if buf, err = p.AppendInvocation(buf, id, target, args); err != nil {
 			return nil, err
 		}
 		ends[i] = len(buf)
@@ -186,7 +187,11 @@ func (r *relay) encode(excluded []string, target string, args []any) ([]byte, er
 	if cap(buf) <= scratchKeep {
 		*scratch = buf
 	}
-	return dialect.AppendInvocationTo(nil, excluded, frames[:len(r.hub.opts.Protocols)], "", "", nil), nil
+	channel := ""
+	if id != "" {
+		channel = r.hub.names.Return(r.server)
+	}
+	return dialect.AppendInvocationTo(nil, excluded, frames[:len(r.hub.opts.Protocols)], id, channel, nil), nil
 }
 
 // scratchKeep is the largest scratch buffer that is kept, in bytes.

@@ -15,7 +15,7 @@ import (
 // ask asks a connection of another instance. The owner is looked for while the
 // question is on its way.
 func (r *relay) ask(ctx context.Context, connectionID string, q *question, target string, args []any) (clientAnswer, error) {
-	payload, err := r.encodeQuestion(q.id, target, args)
+	payload, err := r.encode(q.id, nil, target, args)
 	if err != nil {
 		return clientAnswer{}, err
 	}
@@ -59,19 +59,6 @@ func (r *relay) watchOwner(ctx context.Context, connectionID string, lost chan<-
 	}
 }
 
-// encodeQuestion makes the envelope of an invocation that wants an answer.
-func (r *relay) encodeQuestion(id, target string, args []any) ([]byte, error) {
-	frames := make([]dialect.Frame, 0, maxProtocols)
-	for _, p := range r.hub.opts.Protocols {
-		data, err := p.AppendInvocation(nil, id, target, args)
-		if err != nil {
-			return nil, err
-		}
-		frames = append(frames, dialect.Frame{Protocol: p.Name(), Data: data})
-	}
-	return dialect.AppendInvocationTo(nil, nil, frames, id, r.hub.names.Return(r.server), nil), nil
-}
-
 // register notes that another instance waits for what c answers, before c is
 // asked. r.mu is held. It returns false when the question cannot be put.
 func (r *relay) register(c *conn, id, channel []byte) bool {
@@ -93,7 +80,8 @@ func (r *relay) register(c *conn, id, channel []byte) bool {
 	return false
 }
 
-// passOn publishes a completion to the instance that asked.
+// passOn publishes a completion to the instance that asked. When too much is
+// under way already it is dropped and counted, and that one waits in vain.
 func (r *relay) passOn(q *question, protocolName string, frame []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +92,15 @@ func (r *relay) passOnLocked(q *question, protocolName string, frame []byte) {
 	if r.stopped {
 		return
 	}
+	select {
+	case r.slots <- struct{}{}:
+	default:
+		r.hub.stats.refusedCommands.Add(1)
+		return
+	}
 	payload := dialect.AppendCompletion(nil, dialect.Completion{Protocol: protocolName, Frame: frame})
 	r.work.Go(func() {
+		defer func() { <-r.slots }()
 		ctx, cancel := context.WithTimeout(context.Background(), DefaultBackplaneTimeout)
 		defer cancel()
 		if err := r.publish(ctx, q.channel, payload); err != nil {

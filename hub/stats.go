@@ -64,7 +64,7 @@ type Stats struct {
 	Malformed       uint64 // of those, not understood
 	Transcoded      uint64 // made for a protocol the sender left out
 	ClaimsAlone     uint64 // tokens that were accepted without asking the fleet, which was away
-	RefusedCommands uint64 // group changes of other instances dropped for their number
+	RefusedCommands uint64 // group changes and client results for other instances dropped for their number
 }
 
 // Stats returns a snapshot of the counts.
